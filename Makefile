@@ -1,0 +1,100 @@
+# PocketMQ: the table of contents of everything that is done to this repository.
+# `make help` lists the targets. CI (.ci/run) calls these same targets.
+
+GO ?= go
+
+# Where the bytes live. These packages also run on a single processor (make single).
+CORE_PKGS = ./message ./internal/mmap ./internal/segment ./commitlog ./consumequeue ./dispatcher ./store ./broker ./mq
+
+# These packages also run under an emulator (make qemu): 32 bits, and big-endian. internal/mmap is not among them,
+# as most of its tests are about faults and advice that an emulator does not pass on.
+QEMU_PKGS   = ./message ./internal/segment ./commitlog ./consumequeue ./store
+QEMU_ARCHES = arm s390x
+
+# Everything compiles for these (make cross): GOOS/GOARCH, and a third part for GOARM.
+PLATFORMS = linux/arm/7 linux/arm64 linux/s390x linux/386 darwin/arm64 windows/amd64
+
+FUZZTIME  ?= 10s
+BENCH     ?= .
+BENCHTIME ?= 1s
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: tools
+tools: ## install what is missing: golangci-lint and the emulators
+	.ci/tools golangci-lint $(QEMU_ARCHES:%=qemu-%)
+
+.PHONY: fmt
+fmt: ## format every file, imports too
+	"$$(.ci/tools golangci-lint)" fmt
+
+.PHONY: gofmt
+gofmt: ## fail if gofmt would change a file
+	@files=$$(gofmt -l .) && if [ -n "$$files" ]; then echo "gofmt would change:"; echo "$$files"; exit 1; fi
+
+.PHONY: vet
+vet: ## go vet, the slower suites included
+	$(GO) vet ./...
+	$(GO) vet -tags slow ./...
+
+.PHONY: mod
+mod: ## fail if go.mod is not tidy, or a dependency is not what go.sum says
+	$(GO) mod tidy -diff
+	$(GO) mod verify
+
+.PHONY: lint
+lint: gofmt vet ## gofmt, go vet and golangci-lint
+	"$$(.ci/tools golangci-lint)" run ./...
+
+.PHONY: test
+test: ## the tests, as README says
+	$(GO) test ./...
+
+.PHONY: race
+race: ## the tests under the race detector
+	$(GO) test -race -timeout 20m ./...
+
+.PHONY: single
+single: ## the core packages on one processor
+	GOMAXPROCS=1 $(GO) test -count=1 $(CORE_PKGS)
+
+.PHONY: slow
+slow: ## the slower suites (build tag slow), with all the others
+	$(GO) test -tags slow -timeout 30m ./...
+
+.PHONY: fuzz
+fuzz: ## every fuzz target for FUZZTIME each
+	.ci/fuzz $(FUZZTIME)
+
+.PHONY: bench
+bench: ## the benchmarks; BENCH selects, BENCHTIME says how long
+	$(GO) test -run '^$$' -bench '$(BENCH)' -benchtime $(BENCHTIME) -benchmem -timeout 60m ./bench
+
+.PHONY: cover
+cover: ## test coverage, the total on the last line
+	$(GO) test -coverpkg=./... -coverprofile=coverage.out ./...
+	$(GO) tool cover -func=coverage.out | tail -n 1
+
+.PHONY: build
+build: ## the static command line program, in bin/
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o bin/pocketmq ./cmd/pocketmq
+
+.PHONY: cross
+cross: ## compile and vet everything, tests too, for the other platforms
+	.ci/cross $(PLATFORMS)
+
+.PHONY: qemu
+qemu: ## the tests of the storage packages on other processors, emulated
+	@for arch in $(QEMU_ARCHES); do .ci/qemu "$$arch" $(QEMU_PKGS) || exit 1; done
+
+.PHONY: quickstart
+quickstart: ## run the example on a few files of the standard library
+	.ci/quickstart
+
+.PHONY: clean
+clean: ## remove what the other targets left behind
+	rm -rf bin coverage.out

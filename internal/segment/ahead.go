@@ -1,0 +1,263 @@
+package segment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+)
+
+// AheadConfig says how far the space before a writer is kept ready.
+type AheadConfig struct {
+	Window   int64 // bytes to keep ready before the writer; at least one page
+	Populate bool  // also make the pages of the window present and writable, for writers that store through the mapping
+}
+
+// Ahead prepares space before one writer, in a goroutine of its own: it allocates blocks in steps and makes the next
+// file when the window crosses the end of the last one. The writer stays below Ready and calls Advance after each
+// write; only when Ready is too low does it Wait. The goroutine touches mappings through system calls only.
+type Ahead struct {
+	files *Files
+	cfg   AheadConfig
+
+	pos   atomic.Int64 // the writer's position
+	ready atomic.Int64 // everything in [pos, ready) has blocks
+	low   atomic.Int64 // the goroutine is wanted when pos reaches this
+	renew atomic.Bool  // populate the whole window again
+
+	kick chan struct{} // capacity 1: work is wanted
+	stop chan struct{}
+	done chan struct{}
+	once sync.Once
+
+	mu      sync.Mutex
+	waiting []waiter
+
+	warm     int64   // owned by the goroutine: populated up to here
+	made     []*File // owned by the goroutine, then by Close: files it made that the writer may not have reached
+	closeErr error   // owned by once
+}
+
+// waiter is one call of Wait. result has room for the answer, so a caller who left holds nobody up.
+type waiter struct {
+	upTo   int64
+	result chan error
+}
+
+// StartAhead starts preparing space for a writer at the absolute position pos. There is one Ahead at a time; Close
+// it, or the files, to stop it. No byte at or after pos may be written before Ready covers it.
+func (s *Files) StartAhead(pos int64, cfg AheadConfig) *Ahead {
+	cfg.Window = max(cfg.Window, pageSize())
+	a := &Ahead{
+		files: s, cfg: cfg, warm: pos,
+		kick: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{}),
+	}
+	a.pos.Store(pos)
+	a.ready.Store(pos)
+	a.low.Store(pos)
+	s.mu.Lock()
+	s.ahead = a
+	s.mu.Unlock()
+	go a.run()
+	a.nudge()
+	return a
+}
+
+// Ready returns the absolute offset up to which, from the writer's position, every byte has a block, in a file whose
+// entry in the directory is durable. It only grows.
+func (a *Ahead) Ready() int64 { return a.ready.Load() }
+
+// Advance tells the writer's new position. It costs two atomic operations as long as half a window is ready.
+func (a *Ahead) Advance(pos int64) {
+	a.pos.Store(pos)
+	if pos >= a.low.Load() {
+		a.nudge()
+	}
+}
+
+// Renew asks for the window to be populated again: a sync write-protects the pages that it wrote.
+func (a *Ahead) Renew() {
+	if a.cfg.Populate {
+		a.renew.Store(true)
+		a.nudge()
+	}
+}
+
+// Wait returns nil when Ready is at least upTo. Each call makes the goroutine try anew and returns the error of that
+// try (ErrNoSpace on a full disk), so writing goes on by itself when there is space again. It also returns when ctx
+// ends, with its error, and with ErrClosed after Close.
+func (a *Ahead) Wait(ctx context.Context, upTo int64) error {
+	if a.ready.Load() >= upTo {
+		return nil
+	}
+	w := waiter{upTo: upTo, result: make(chan error, 1)}
+	a.mu.Lock()
+	a.waiting = append(a.waiting, w)
+	a.mu.Unlock()
+	a.nudge()
+	select {
+	case err := <-w.result:
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("wait for space at %d: %w", upTo, ctx.Err())
+	case <-a.done:
+		return fmt.Errorf("wait for space at %d: %w", upTo, ErrClosed)
+	}
+}
+
+// Close stops the goroutine and removes the files it made that the writer never reached. Idempotent; the writer must
+// have stopped.
+func (a *Ahead) Close() error {
+	a.once.Do(func() {
+		close(a.stop)
+		<-a.done
+		a.closeErr = a.files.removeUnused(a)
+	})
+	return a.closeErr
+}
+
+func (a *Ahead) nudge() {
+	select {
+	case a.kick <- struct{}{}:
+	default:
+	}
+}
+
+func (a *Ahead) run() {
+	defer close(a.done)
+	for {
+		select {
+		case <-a.stop:
+			return
+		case <-a.kick:
+			a.attempt()
+		}
+	}
+}
+
+// attempt serves those who wait, and then looks after the window. An error while working far ahead is nobody's error:
+// who needs that space later makes another attempt.
+func (a *Ahead) attempt() {
+	err := a.serve()
+	if err == nil {
+		err = a.extend(a.pos.Load() + a.cfg.Window)
+	}
+	a.populate()
+	a.aim(err)
+}
+
+// serve prepares what each of those who wait needs, answers them, and returns an error if one of them got one.
+func (a *Ahead) serve() (failed error) {
+	a.mu.Lock()
+	waiting := a.waiting
+	a.waiting = nil
+	a.mu.Unlock()
+	for _, w := range waiting {
+		err := a.extend(w.upTo)
+		w.result <- err
+		failed = errors.Join(failed, err)
+	}
+	return failed
+}
+
+// extend prepares space up to the absolute offset target, file by file, and raises ready after each.
+func (a *Ahead) extend(target int64) error {
+	for ready := a.ready.Load(); ready < target; ready = a.ready.Load() {
+		select {
+		case <-a.stop:
+			return ErrClosed
+		default:
+		}
+		f, err := a.fileFor(ready)
+		if err != nil {
+			return err
+		}
+		err = f.Prepare(min(target, f.End()) - f.base)
+		if blocks := f.base + f.Allocated(); blocks > ready {
+			a.ready.Store(blocks)
+		}
+		f.Unpin()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fileFor returns the file that holds off, pinned, making it if it is the next one.
+func (a *Ahead) fileFor(off int64) (*File, error) {
+	if f := a.files.Acquire(off); f != nil {
+		return f, nil
+	}
+	f, err := a.files.Create(off - off%a.files.size)
+	if err != nil {
+		return nil, err
+	}
+	pos := a.pos.Load()
+	a.made = append(slices.DeleteFunc(a.made, func(g *File) bool { return g.base < pos }), f)
+	if !f.Pin() {
+		return nil, ErrClosed
+	}
+	return f, nil
+}
+
+// populate makes the part of the window that is not yet, or all of it after Renew, present in memory. Errors do not
+// matter: a page that is not present costs the writer a fault, in a block that exists.
+func (a *Ahead) populate() {
+	if !a.cfg.Populate {
+		return
+	}
+	pos := a.pos.Load()
+	from, to := max(a.warm, pos), min(pos+a.cfg.Window, a.ready.Load())
+	if a.renew.Swap(false) {
+		from = pos
+	}
+	for from < to {
+		f := a.files.Acquire(from)
+		if f == nil {
+			break // removed or closed meanwhile
+		}
+		end := min(to, f.End())
+		_ = f.Populate(from-f.base, end-from)
+		f.Unpin()
+		from = end
+	}
+	a.warm = max(a.warm, to)
+}
+
+// aim sets the position at which Advance calls again: when half a window is left, or, after a failure, when the
+// writer has come a good deal nearer to the end, so that a full disk is not asked at every write.
+func (a *Ahead) aim(failed error) {
+	edge := a.ready.Load()
+	if a.cfg.Populate {
+		edge = min(edge, a.warm)
+	}
+	low := edge - a.cfg.Window/2
+	if failed != nil {
+		low = max(low, a.pos.Load()+a.cfg.Window/16)
+	}
+	a.low.Store(low)
+	if a.pos.Load() >= low && failed == nil {
+		a.nudge() // the writer ran past it meanwhile and may not call again
+	}
+}
+
+// removeUnused removes the files that a made and whose first byte the writer did not reach, newest first.
+func (s *Files) removeUnused(a *Ahead) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ahead == a {
+		s.ahead = nil
+	}
+	unused := make(map[*File]bool, len(a.made))
+	for _, f := range a.made {
+		unused[f] = true
+	}
+	removed, err := s.removeFrom(a.pos.Load(), func(f *File) bool { return unused[f] })
+	if err != nil || len(removed) == 0 {
+		return err
+	}
+	return s.syncDir()
+}

@@ -1,0 +1,59 @@
+package segment
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/pocketmq/pocketmq/internal/mmap"
+)
+
+// RemoveBefore removes the files that end at or before the absolute offset off, oldest first, never the last one, and
+// returns their paths. It waits for nobody: a pinned file loses its name at once and its memory with the last pin.
+// After an error the files named are removed and the others are as before.
+func (s *Files) RemoveBefore(off int64) (removed []string, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for list := s.Snapshot(); len(list) > 1 && list[0].End() <= off; list = s.Snapshot() {
+		err := s.remove(list[0])
+		if list[0].isRetired() {
+			removed = append(removed, list[0].path)
+		}
+		if err != nil {
+			return removed, err
+		}
+	}
+	return removed, s.syncDir()
+}
+
+// remove takes the first or last file out of the list and off the disk. If its name can not be removed, the
+// file stays in the list. The caller holds mu and syncs the directory.
+func (s *Files) remove(f *File) error {
+	if mmap.UnlinkMapped {
+		if err := s.fs.Remove(f.path); err != nil {
+			return fmt.Errorf("remove segment: %w", err)
+		}
+	} else {
+		f.drop.Store(true) // the name can go only after the mapping
+	}
+	s.dirChanges.Add(1)
+	s.publish(slices.DeleteFunc(slices.Clone(s.Snapshot()), func(g *File) bool { return g == f }))
+	if err := f.retire(); err != nil {
+		return fmt.Errorf("remove segment: %w", err)
+	}
+	return nil
+}
+
+// removeFrom removes the files whose base is at or after base, newest first, as long as allowed agrees. The caller
+// holds mu and syncs the directory.
+func (s *Files) removeFrom(base int64, allowed func(*File) bool) (removed []string, err error) {
+	for last := s.Last(); last != nil && last.base >= base && allowed(last); last = s.Last() {
+		err := s.remove(last)
+		if last.isRetired() {
+			removed = append(removed, last.path)
+		}
+		if err != nil {
+			return removed, err
+		}
+	}
+	return removed, nil
+}

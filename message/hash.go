@@ -1,0 +1,65 @@
+package message
+
+import (
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// JavaHash is Java's String.hashCode of the text: h = 31*h + u over its UTF-16
+// code units, in 32-bit arithmetic that wraps. A character outside the basic
+// plane contributes two units. Bytes that are not UTF-8 count as U+FFFD, one
+// for each maximal ill-formed run, as Java's decoder replaces them.
+func JavaHash[T string | []byte](s T) int32 {
+	var h int32
+	for i := 0; i < len(s); i++ {
+		if s[i] >= utf8.RuneSelf {
+			return javaHashUnits(h, []byte(s[i:]))
+		}
+		h = 31*h + int32(s[i])
+	}
+	return h
+}
+
+// javaHashUnits goes on from h with text that is not all ASCII.
+func javaHashUnits(h int32, b []byte) int32 {
+	for len(b) > 0 {
+		r, n := utf8.DecodeRune(b)
+		if r == utf8.RuneError && n == 1 {
+			n = illFormedLen(b)
+		}
+		b = b[n:]
+		if hi, lo := utf16.EncodeRune(r); hi != utf8.RuneError {
+			h = 31*h + hi
+			r = lo
+		}
+		h = 31*h + r
+	}
+	return h
+}
+
+// illFormedLen is the length of the ill-formed run at the start of b that one
+// U+FFFD stands for: the longest prefix that could have begun a character. To
+// Java an encoded surrogate (ED A0…BF xx) is one such run too.
+func illFormedLen(b []byte) int {
+	if len(b) >= 2 && b[0] == 0xED && b[1] >= 0xA0 && b[1] <= 0xBF {
+		if len(b) >= 3 && !utf8.RuneStart(b[2]) {
+			return 3
+		}
+		return 2
+	}
+	for n := min(len(b), utf8.UTFMax-1); n > 1; n-- {
+		if !utf8.FullRune(b[:n]) { // a proper prefix of some character
+			return n
+		}
+	}
+	return 1
+}
+
+// TagsCode is the number that a consume queue keeps for a tag, so that a pull
+// can skip messages without reading them: the sign-extended JavaHash, 0 for no
+// tag. Two tags may share one code; a consumer compares the tags themselves.
+//
+// Source: RocketMQ common/message/MessageExtBrokerInner.java, tagsString2tagsCode.
+func TagsCode[T string | []byte](tags T) int64 {
+	return int64(JavaHash(tags))
+}
