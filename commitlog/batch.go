@@ -1,0 +1,77 @@
+package commitlog
+
+import (
+	"fmt"
+
+	"github.com/pocketmq/pocketmq/message"
+)
+
+// Batch is the records of a batch, encoded but for their place and time. It can
+// be used again by Encode; it serves one goroutine at a time.
+type Batch struct {
+	records []byte
+	starts  []int // of each record in records
+}
+
+// Encode makes the records for b: topic, queue, hosts, times and sysFlag of the
+// batch; flag, body and properties of each element, with the batch's properties
+// added. Each record's body must not be longer than maxBody, and all records
+// together must not exceed max bytes. host stands in for a zero StoreHost. On
+// an error b is empty.
+//
+// Source: RocketMQ store/CommitLog.java, MessageExtEncoder.encode(MessageExtBatch).
+func (b *Batch) Encode(m *message.MessageExtBatch, host message.Host, maxBody, max int) error {
+	b.records, b.starts = b.records[:0], b.starts[:0]
+	r := m.MessageExt
+	if r.StoreHost == (message.Host{}) {
+		r.StoreHost = host
+	}
+	for e, err := range message.BatchElements(m.Body) {
+		if err == nil {
+			r.Flag, r.Body, r.Properties = e.Flag, e.Body, message.JoinProperties(e.Properties, m.Properties)
+			r.BodyCRC = message.BodyCRC(e.Body)
+			r.PreparedTransactionOffset = 0
+			err = r.Check(maxBody)
+		}
+		size := r.RecordSize()
+		if err == nil && len(b.records)+size > max {
+			err = &message.LimitError{Field: "batch (as records)", Limit: int64(max), Value: int64(len(b.records) + size)}
+		}
+		if err != nil {
+			n := len(b.starts)
+			b.records, b.starts = b.records[:0], b.starts[:0]
+			return fmt.Errorf("batch element %d: %w", n, err)
+		}
+		b.starts = append(b.starts, len(b.records))
+		b.records = grow(b.records, size)
+		r.PutRecord(b.records[len(b.records)-size:])
+	}
+	return nil
+}
+
+// Len is the number of records.
+func (b *Batch) Len() int { return len(b.starts) }
+
+// LogOffsets are the places of the records when the first is at first.
+func (b *Batch) LogOffsets(first message.LogOffset) []message.LogOffset {
+	offs := make([]message.LogOffset, len(b.starts))
+	for i, s := range b.starts {
+		offs[i] = first + message.LogOffset(s)
+	}
+	return offs
+}
+
+// place writes number, place and time into each record.
+func (b *Batch) place(queueOffset message.QueueOffset, logOffset message.LogOffset, now int64) {
+	for i, s := range b.starts {
+		message.PlaceRecord(b.records[s:], queueOffset+message.QueueOffset(i), logOffset+message.LogOffset(s), now)
+	}
+}
+
+// grow lengthens b by n bytes of any content.
+func grow(b []byte, n int) []byte {
+	if cap(b)-len(b) < n {
+		b = append(make([]byte, 0, 2*cap(b)+n), b...)
+	}
+	return b[:len(b)+n]
+}

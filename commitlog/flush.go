@@ -1,0 +1,142 @@
+package commitlog
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/pocketmq/pocketmq/message"
+)
+
+// Wait blocks until the placement is on disk. It returns nil then, an error
+// matching message.ErrFlush when the sync failed, message.ErrFlushTimeout after
+// timeout, or ctx's error; in the last two cases the sync may still happen.
+// Without staging it returns nil at once.
+func (l *Log) Wait(ctx context.Context, p Placement, timeout time.Duration) error {
+	if p.group == nil {
+		return nil
+	}
+	select {
+	case <-p.group.done:
+		return p.group.err
+	default:
+	}
+	t := time.NewTimer(timeout)
+	defer t.Stop()
+	select {
+	case <-p.group.done:
+		return p.group.err
+	case <-t.C:
+		return message.ErrFlushTimeout
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Flush puts on disk everything that was placed before the call, and returns
+// nil when it is. The first failure is final: this and every later call returns
+// an error that matches message.ErrFlush and has the cause. What Close found
+// unsynced stays so: then it returns message.ErrClosed.
+func (l *Log) Flush() error {
+	l.flushing.Lock()
+	defer l.flushing.Unlock()
+	if l.cfg.Staged {
+		return l.flushStaged()
+	}
+	return l.flushMapped()
+}
+
+func (l *Log) flushMapped() error {
+	end := l.visible.Load() // before the sync: it covers this much and no more
+	from := l.durable.Load()
+	if err := l.failure(); err != nil || from == end {
+		return err
+	}
+	if err := l.files.Sync(from, end); err != nil {
+		return l.fail(err)
+	}
+	l.durable.Store(end)
+	l.ahead.Renew()
+	return nil
+}
+
+func (l *Log) flushStaged() error {
+	l.mu.Lock()
+	g := l.staged
+	if l.failed != nil || len(g.buf) == 0 {
+		defer l.mu.Unlock()
+		return l.failed
+	}
+	l.staged, l.spare = newGroup(l.size, l.spare), nil
+	l.mu.Unlock()
+
+	if err := l.write(g); err != nil {
+		err = l.fail(err)
+		g.finish(err)
+		return err
+	}
+	l.durable.Store(g.end)
+	l.visible.Store(g.end)
+	l.mu.Lock()
+	l.spare = g.buf
+	l.mu.Unlock()
+	g.finish(nil)
+	return nil
+}
+
+// write puts the parts of g into their files and syncs them.
+func (l *Log) write(g *group) error {
+	buf := g.buf
+	for _, p := range g.parts {
+		if err := l.writeAt(buf[:p.size], p.offset); err != nil {
+			return err
+		}
+		buf = buf[p.size:]
+	}
+	return l.files.Sync(g.parts[0].offset, g.end)
+}
+
+// writeAt puts b at the log offset, in as many files as it spans: a blank of
+// exactly BlankSize and the record behind it are one part.
+func (l *Log) writeAt(b []byte, offset int64) error {
+	for len(b) > 0 {
+		f := l.files.Acquire(offset)
+		if f == nil {
+			return fmt.Errorf("the file for offset %d is gone", offset)
+		}
+		n, err := f.WriteAt(b[:min(int64(len(b)), f.End()-offset)], offset-f.Base())
+		f.Unpin()
+		if err != nil {
+			return err
+		}
+		b, offset = b[n:], offset+int64(n)
+	}
+	return nil
+}
+
+func (l *Log) failure() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.failed
+}
+
+// fail records the failed sync and wakes all whose appends it takes along. The
+// first failure stays, and is what it returns.
+func (l *Log) fail(cause error) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.failed == nil {
+		l.give(fmt.Errorf("commit log: %w: %w", message.ErrFlush, cause))
+	}
+	return l.failed
+}
+
+// give makes err the answer to all whose appends are not synced, and to later
+// ones. The caller holds mu.
+func (l *Log) give(err error) {
+	l.failed = err
+	if l.staged != nil {
+		l.staged.finish(err)
+		l.staged = newGroup(l.size, nil)
+	}
+}

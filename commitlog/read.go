@@ -1,0 +1,118 @@
+package commitlog
+
+import (
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"slices"
+
+	"github.com/pocketmq/pocketmq/internal/segment"
+	"github.com/pocketmq/pocketmq/message"
+)
+
+// Acquire pins the file that holds the log offset, nil if there is none. The
+// caller unpins it.
+func (l *Log) Acquire(off message.LogOffset) *segment.File {
+	if off < 0 {
+		return nil
+	}
+	return l.files.Acquire(int64(off))
+}
+
+// NextFile is the log offset at which the file after the one of off begins.
+func (l *Log) NextFile(off message.LogOffset) message.LogOffset {
+	return message.LogOffset(l.fileEnd(int64(off)))
+}
+
+// Read returns the record that begins at off, in the memory of f, which holds
+// off and is pinned by the caller: the View is valid until it is unpinned. With
+// verify the body is compared with its checksum.
+//
+// The error matches message.ErrOffsetNotFound when off is outside what is
+// visible, and message.ErrCorrupt when no sound record for this offset lies
+// there. Size and place are always checked, so nothing in the View is outside f.
+func (l *Log) Read(f *segment.File, off message.LogOffset, verify bool) (v message.View, err error) {
+	visible := l.visible.Load()
+	if int64(off) >= visible {
+		return message.View{}, fmt.Errorf("offset %d, the log ends at %d: %w", off, visible, message.ErrOffsetNotFound)
+	}
+	defer f.Catch(debug.SetPanicOnFault(true), &err)
+	v, err = recordAt(f, off, min(f.Size(), visible-f.Base()))
+	if err == nil && verify {
+		err = at(f, off, v.CheckBody())
+	}
+	return v, err
+}
+
+// View calls use with the record that begins at off in f, whether it is visible
+// yet or not; the View is valid during the call. Errors are those of Read.
+func (l *Log) View(f *segment.File, off message.LogOffset, use func(message.View)) (err error) {
+	defer f.Catch(debug.SetPanicOnFault(true), &err)
+	v, err := recordAt(f, off, f.Size())
+	if err != nil {
+		return err
+	}
+	use(v)
+	return nil
+}
+
+// Copy copies out the message whose record begins at off, after comparing its
+// body with its checksum. Arguments and errors are those of Read, but that an
+// offset at which no record begins matches message.ErrOffsetNotFound as well:
+// nobody promised that one does.
+func (l *Log) Copy(f *segment.File, off message.LogOffset) (m message.MessageExt, err error) {
+	defer f.Catch(debug.SetPanicOnFault(true), &err)
+	v, err := l.Read(f, off, false)
+	if errors.Is(err, message.ErrCorrupt) {
+		err = fmt.Errorf("%w: %w", message.ErrOffsetNotFound, err)
+	}
+	if err == nil {
+		err = at(f, off, v.CheckBody())
+	}
+	if err != nil {
+		return message.MessageExt{}, err
+	}
+	return v.Message(), nil
+}
+
+// recordAt reads the record at off from the first size bytes of f.
+func recordAt(f *segment.File, off message.LogOffset, size int64) (message.View, error) {
+	v, kind, damage := message.ReadRecord(f.Bytes()[int64(off)-f.Base() : size])
+	switch {
+	case kind == message.KindRecord && v.LogOffset() == off:
+		return v, nil
+	case kind == message.KindBlank:
+		damage = fmt.Errorf("%w: the blank at a file's end", message.ErrCorrupt)
+	default:
+		damage = damageOf(kind, v, damage)
+	}
+	return message.View{}, at(f, off, damage)
+}
+
+// at adds the place to what is wrong there.
+func at(f *segment.File, off message.LogOffset, damage error) error {
+	if damage == nil {
+		return nil
+	}
+	return &message.CorruptionError{File: f.Path(), Offset: off, Err: damage}
+}
+
+// FileStoredBefore returns the start of the newest file whose first record was
+// stored at or before the time (ms), else the start of the log: what lies before
+// it was on disk at that time.
+//
+// Source: RocketMQ store/CommitLog.java, isMappedFileMatchedRecover.
+func (l *Log) FileStoredBefore(time int64) message.LogOffset {
+	for _, f := range slices.Backward(l.files.Snapshot()) {
+		if !f.Pin() {
+			continue
+		}
+		stored := int64(0)
+		_ = l.View(f, message.LogOffset(f.Base()), func(v message.View) { stored = v.StoreTimestamp() })
+		f.Unpin()
+		if stored != 0 && stored <= time {
+			return message.LogOffset(f.Base())
+		}
+	}
+	return l.MinOffset()
+}

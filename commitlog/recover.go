@@ -1,0 +1,209 @@
+package commitlog
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"runtime/debug"
+
+	"github.com/pocketmq/pocketmq/internal/segment"
+	"github.com/pocketmq/pocketmq/message"
+)
+
+// RecoverConfig says where to look for the end of the log.
+type RecoverConfig struct {
+	// From is the start of a record, or of a file; what lies before is taken as
+	// it is.
+	From message.LogOffset
+	// LastTime is the store timestamp (ms) of the record before From, if known.
+	LastTime int64
+	// Trusted is the end of what is known to have been on disk. An unreadable
+	// spot before it is damage: it is kept, reported and passed over.
+	Trusted message.LogOffset
+	// Clean says that the log was closed properly. Then an unreadable spot is
+	// the end of the log only if nothing sound follows; otherwise one at or
+	// behind Trusted always is, because a crash leaves such tails.
+	Clean bool
+	// Visit, if not nil, is called for each sound record, as in Scan.
+	Visit func(*message.DispatchRequest) error
+}
+
+// Recovered is what Recover found.
+type Recovered struct {
+	End      message.LogOffset
+	LastTime int64 // store timestamp of the last record, ms
+	Records  int64 // seen
+	Bytes    int64 // examined
+}
+
+// Recover reads the log from cfg.From, compares checksums, and finds its end.
+// It changes nothing: see Repair. ctx is looked at once for each file.
+//
+// RocketMQ cuts the log at the first bad spot, wherever it is. Here a bad spot
+// among messages that were acknowledged loses no others.
+//
+// Source: RocketMQ store/CommitLog.java, recoverNormally and recoverAbnormally.
+func (l *Log) Recover(ctx context.Context, cfg RecoverConfig) (Recovered, error) {
+	r := recovery{log: l, cfg: cfg, pos: int64(cfg.From)}
+	r.found.LastTime = cfg.LastTime
+	for !r.done {
+		if err := ctx.Err(); err != nil {
+			return Recovered{}, err
+		}
+		f := l.files.Acquire(r.pos)
+		if f == nil {
+			break
+		}
+		if err := r.file(f); err != nil {
+			return Recovered{}, fmt.Errorf("commit log: recovery at offset %d: %w", r.pos, err)
+		}
+	}
+	r.found.End = message.LogOffset(r.pos)
+	r.found.Bytes = r.pos - int64(cfg.From)
+	return r.found, nil
+}
+
+type recovery struct {
+	log     *Log
+	cfg     RecoverConfig
+	pos     int64
+	done    bool // pos is the end
+	found   Recovered
+	request message.DispatchRequest
+}
+
+// file goes on from r.pos to the end of f, or of the log, and unpins f, whatever
+// Visit does.
+func (r *recovery) file(f *segment.File) (err error) {
+	defer f.Unpin()
+	defer f.Catch(debug.SetPanicOnFault(true), &err)
+	end := f.Base() + f.Size()
+	b := f.Bytes()
+	for r.pos < end && !r.done {
+		v, kind, damage := message.ReadRecord(b[r.pos-f.Base():])
+		if kind == message.KindRecord && int64(v.LogOffset()) == r.pos {
+			if damage = v.CheckBody(); damage == nil {
+				if err := r.record(v); err != nil {
+					return err
+				}
+				continue
+			}
+			kind = message.KindDamaged
+		}
+		if kind == message.KindBlank && r.hasFile(end) {
+			r.pos = end
+			continue
+		}
+		r.unreadable(f, kind, damageOf(kind, v, damage))
+	}
+	return nil
+}
+
+func (r *recovery) hasFile(base int64) bool {
+	f := r.log.files.Last()
+	return f != nil && f.Base() >= base
+}
+
+func (r *recovery) record(v message.View) error {
+	if r.cfg.Visit != nil {
+		r.request = message.DispatchRequest{View: v, TagsCode: r.log.cfg.DelayLevels.TagsCode(v)}
+		if err := r.cfg.Visit(&r.request); err != nil {
+			return err
+		}
+	}
+	r.found.Records++
+	r.found.LastTime = v.StoreTimestamp()
+	r.pos += int64(v.Size())
+	return nil
+}
+
+// unreadable decides what a spot without a sound record is: damage, or the end.
+func (r *recovery) unreadable(f *segment.File, kind message.Kind, why error) {
+	trusted := int64(r.cfg.Trusted)
+	next, damage := r.afterWhole(f)
+	switch {
+	case damage:
+	case !r.cfg.Clean && r.pos >= trusted, kind == message.KindNothing && r.pos == trusted:
+		r.done = true
+		return
+	default:
+		next, damage = r.log.nextRecord(r.pos, math.MaxInt64, r.found.LastTime)
+	}
+	if !damage && (r.pos >= trusted || kind == message.KindBlank) {
+		r.done = true
+		return
+	}
+	if !damage { // acknowledged messages were here, and nothing follows
+		next = min(trusted, r.log.files.Last().End())
+		r.done = true
+	}
+	r.log.addDamage(Damage{From: message.LogOffset(r.pos), To: message.LogOffset(next), File: f.Path(), Err: why})
+	r.pos = next
+}
+
+// afterWhole returns where the record at r.pos ends, if it was written as a
+// whole and what follows is sound.
+func (r *recovery) afterWhole(f *segment.File) (int64, bool) {
+	b := f.Bytes()[r.pos-f.Base():]
+	size, ok := message.DamagedRecordSize(b, message.LogOffset(r.pos))
+	if !ok {
+		return 0, false
+	}
+	next := r.pos + int64(size)
+	v, kind, _ := message.ReadRecord(b[size:])
+	return next, kind == message.KindBlank ||
+		kind == message.KindRecord && int64(v.LogOffset()) == next && v.CheckBody() == nil
+}
+
+// Cut is what Repair removed.
+type Cut struct {
+	Bytes   int64    // set to zero: they were not zero
+	Removed []string // files behind the end, by path
+}
+
+// Repair makes the disk agree with what Recover found. What lies in
+// [doubtful, end) is written again in place and synced, because pages may be in
+// the page cache without being on disk and without being marked for writing.
+// Everything from end on is set to zero, so that nothing behind a cut can come
+// back, and files behind it are removed. doubtful = end rewrites nothing.
+func (l *Log) Repair(doubtful, end message.LogOffset) (Cut, error) {
+	for pos := int64(doubtful); pos < int64(end); {
+		f := l.files.Acquire(pos)
+		if f == nil {
+			return Cut{}, fmt.Errorf("commit log: repair: the file for offset %d is gone", pos)
+		}
+		to := min(f.Base()+f.Size(), int64(end))
+		err := rewrite(f, pos-f.Base(), to-f.Base())
+		f.Unpin()
+		if err != nil {
+			return Cut{}, fmt.Errorf("commit log: repair: %w", err)
+		}
+		pos = to
+	}
+	zeroed, removed, err := l.files.CutAfter(int64(end), true)
+	if err != nil {
+		return Cut{}, fmt.Errorf("commit log: cut at %d: %w", end, err)
+	}
+	return Cut{zeroed, removed}, nil
+}
+
+// rewrite writes [from, to) of f again and syncs it.
+func rewrite(f *segment.File, from, to int64) error {
+	buf := make([]byte, min(to-from, 1<<20))
+	for from < to {
+		n, err := copyOut(f, from, buf[:min(int64(len(buf)), to-from)])
+		if err != nil {
+			return err
+		}
+		if _, err := f.WriteAt(buf[:n], from); err != nil {
+			return err
+		}
+		from += int64(n)
+	}
+	return f.Sync()
+}
+
+func copyOut(f *segment.File, at int64, dst []byte) (n int, err error) {
+	defer f.Catch(debug.SetPanicOnFault(true), &err)
+	return copy(dst, f.Bytes()[at:]), nil
+}

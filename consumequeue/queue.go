@@ -1,0 +1,265 @@
+// Package consumequeue is RocketMQ's ConsumeQueue: for each (topic, queue id) a
+// dense array of 20-byte units that point into the commit log.
+//
+// Laws of the package:
+//
+//   - All of it can be rebuilt from the log: losing it loses no message.
+//   - Unit q is message q. A message that is missing leaves a blank, never a
+//     shift.
+//   - One goroutine writes (the dispatcher); any number reads.
+package consumequeue
+
+import (
+	"fmt"
+	"math"
+	"runtime/debug"
+	"sync/atomic"
+
+	"github.com/pocketmq/pocketmq/internal/segment"
+	"github.com/pocketmq/pocketmq/message"
+)
+
+// Queue is the units of one topic and queue id. Put and the other methods that
+// change it are for one goroutine at a time; the rest may be called
+// concurrently with them.
+type Queue struct {
+	Topic string
+	ID    int32
+
+	files   *segment.Files
+	min     atomic.Int64 // first message that can be read
+	max     atomic.Int64 // number of the next message
+	flushed atomic.Int64 // units before it are synced, as far as known
+	failed  error        // the sync that failed; owned by Flush
+}
+
+// Min is the number of the queue's first message that the log still has; equal
+// to Max when there is none.
+func (q *Queue) Min() message.QueueOffset { return message.QueueOffset(q.min.Load()) }
+
+// Max is the number that the queue's next message will get here.
+func (q *Queue) Max() message.QueueOffset { return message.QueueOffset(q.max.Load()) }
+
+// FileSize is the size of the queue's files in bytes.
+func (q *Queue) FileSize() int64 { return q.files.FileSize() }
+
+// Read copies units from the given number on into dst and returns how many: it
+// stops at Max and at the end of a file, so 0 < n < len(dst) does not mean the
+// end. It returns 0 when from is not in the queue, and an error matching
+// segment.ErrFault when the file was damaged from outside.
+func (q *Queue) Read(from message.QueueOffset, dst []Unit) (int, error) {
+	left := q.max.Load() - int64(from)
+	if from < 0 || left <= 0 {
+		return 0, nil
+	}
+	f := q.files.Acquire(int64(from) * UnitSize)
+	if f == nil {
+		return 0, nil
+	}
+	defer f.Unpin()
+	at := int64(from)*UnitSize - f.Base()
+	n := min(int64(len(dst)), left, (f.Size()-at)/UnitSize)
+	if err := readUnits(f, at, dst[:n]); err != nil {
+		return 0, fmt.Errorf("consume queue %s: %w", f.Path(), err)
+	}
+	return int(n), nil
+}
+
+func readUnits(f *segment.File, at int64, dst []Unit) (err error) {
+	defer f.Catch(debug.SetPanicOnFault(true), &err)
+	b := f.Bytes()[at:]
+	for i := range dst {
+		dst[i] = unitAt(b[i*UnitSize:])
+	}
+	return nil
+}
+
+// At returns one unit, false if the queue does not have it.
+func (q *Queue) At(off message.QueueOffset) (Unit, bool) {
+	var u [1]Unit
+	n, err := q.Read(off, u[:])
+	return u[0], n == 1 && err == nil
+}
+
+// NextFile is the number of the first unit in the file after the one of off.
+func (q *Queue) NextFile(off message.QueueOffset) message.QueueOffset {
+	units := message.QueueOffset(q.files.FileSize() / UnitSize)
+	return off - off%units + units
+}
+
+// Put makes u the unit of message off. What is there already is compared, and
+// replaced if it differs or if rewrite is set. A message beyond Max leaves
+// blanks for those between. In a queue without files it begins the file that
+// holds off, with blanks before it, and off becomes Min.
+//
+// The unit is in the page cache on return: see Flush. An error matching
+// segment.ErrNoSpace means a full disk; the same call may succeed later.
+//
+// Source: RocketMQ store/ConsumeQueue.java, putMessagePositionInfo; there a gap
+// shifts all units behind it.
+func (q *Queue) Put(off message.QueueOffset, u Unit, rewrite bool) error {
+	if off < 0 || off > maxOffset {
+		return fmt.Errorf("consume queue %s: %w: message %d", q.files.Dir(), segment.ErrBadOffset, off)
+	}
+	next := q.max.Load()
+	switch {
+	case int64(off) == next:
+	case int64(off) < next:
+		if old, ok := q.At(off); ok && old == u && !rewrite {
+			return nil
+		}
+		q.flushed.Store(min(q.flushed.Load(), int64(off)))
+		return q.write(int64(off), u)
+	default:
+		if err := q.fill(next, int64(off)); err != nil { // Max is off afterwards
+			return err
+		}
+	}
+	if err := q.write(int64(off), u); err != nil {
+		return err
+	}
+	q.max.Store(int64(off) + 1)
+	return nil
+}
+
+// maxOffset is the last message whose unit has a place in 63 bits.
+const maxOffset = math.MaxInt64/UnitSize - 1
+
+// fill writes blanks from Max to off. In a queue without units nothing before
+// off is there to be read, so they become visible together, below Min. Such a
+// queue may have a file: from an attempt that ended half-way.
+func (q *Queue) fill(from, off int64) error {
+	begin := q.files.Last() == nil || from <= q.first()
+	if begin {
+		from = off - off%(q.files.FileSize()/UnitSize)
+		if q.files.Last() != nil {
+			from = q.first()
+		}
+		q.flushed.Store(from)
+	}
+	for ; from < off; from++ {
+		if err := q.write(from, blank); err != nil {
+			return err
+		}
+	}
+	if begin {
+		q.min.Store(off)
+	}
+	q.max.Store(off)
+	return nil
+}
+
+// write puts u at its place, making its file and allocating blocks as needed.
+func (q *Queue) write(n int64, u Unit) error {
+	f, err := q.fileFor(n * UnitSize)
+	if err != nil {
+		return err
+	}
+	defer f.Unpin()
+	at := n*UnitSize - f.Base()
+	if err := f.Prepare(at + UnitSize); err != nil {
+		return fmt.Errorf("consume queue %s: %w", f.Path(), err)
+	}
+	if err := writeUnit(f, at, u); err != nil {
+		return fmt.Errorf("consume queue %s: %w", f.Path(), err)
+	}
+	return nil
+}
+
+// fileFor returns the pinned file that holds the byte at pos.
+func (q *Queue) fileFor(pos int64) (*segment.File, error) {
+	if f := q.files.Acquire(pos); f != nil {
+		return f, nil
+	}
+	base := pos - pos%q.files.FileSize()
+	if _, err := q.files.Create(base); err != nil {
+		return nil, fmt.Errorf("consume queue: %w", err)
+	}
+	f := q.files.Acquire(pos)
+	if f == nil {
+		return nil, fmt.Errorf("consume queue: %s: new file at %d can not be pinned", q.files.Dir(), base)
+	}
+	return f, nil
+}
+
+func writeUnit(f *segment.File, at int64, u Unit) (err error) {
+	defer f.Catch(debug.SetPanicOnFault(true), &err)
+	u.put(f.Bytes()[at:])
+	return nil
+}
+
+// Flush syncs the units that are not known to be on disk. It may run while
+// units are put. The first failure is final, because a second sync would
+// vouch for what the first one lost: every later call returns it.
+func (q *Queue) Flush() error {
+	from, to := q.flushed.Load(), q.max.Load()
+	if from >= to || q.failed != nil {
+		return q.failed
+	}
+	if q.failed = q.files.Sync(from*UnitSize, to*UnitSize); q.failed != nil {
+		return q.failed
+	}
+	q.flushed.CompareAndSwap(from, to) // unless a unit before to was replaced meanwhile
+	return nil
+}
+
+// Truncate drops the units from off on: they become zero on disk, and files
+// that lie behind are removed. It returns how many there were.
+func (q *Queue) Truncate(off message.QueueOffset) (int64, error) {
+	dropped := q.max.Load() - int64(off)
+	if dropped <= 0 {
+		return 0, nil
+	}
+	if _, _, err := q.files.CutAfter(int64(off)*UnitSize, false); err != nil {
+		return 0, fmt.Errorf("consume queue: %w", err)
+	}
+	q.max.Store(int64(off))
+	q.min.Store(min(q.min.Load(), int64(off)))
+	q.flushed.Store(min(q.flushed.Load(), int64(off)))
+	return dropped, nil
+}
+
+// CorrectMin moves Min to the first unit whose record the log has, given the
+// log's first offset; to Max when there is none.
+//
+// Source: RocketMQ store/ConsumeQueue.java, correctMinOffset; there Min stays
+// where it was when all messages are gone.
+func (q *Queue) CorrectMin(logMin message.LogOffset) error {
+	lo, hi := q.first(), q.max.Load()
+	for lo < hi {
+		mid := lo + (hi-lo)/2
+		at, u, err := q.lastReal(lo, mid)
+		switch {
+		case err != nil:
+			return err
+		case u.isReal() && u.LogOffset >= logMin:
+			hi = at
+		default: // blanks, or gone from the log: so is everything up to mid
+			lo = mid + 1
+		}
+	}
+	q.min.Store(lo)
+	return nil
+}
+
+// lastReal returns the last unit in [lo, mid] that is neither blank nor zero,
+// and its number; the unit at lo when there is none.
+func (q *Queue) lastReal(lo, mid int64) (int64, Unit, error) {
+	var u [1]Unit
+	for at := mid; ; at-- {
+		if _, err := q.Read(message.QueueOffset(at), u[:]); err != nil {
+			return 0, Unit{}, err
+		}
+		if u[0].isReal() || at == lo {
+			return at, u[0], nil
+		}
+	}
+}
+
+// first is the number of the first unit that has a file.
+func (q *Queue) first() int64 {
+	if f := q.files.First(); f != nil {
+		return f.Base() / UnitSize
+	}
+	return q.max.Load()
+}

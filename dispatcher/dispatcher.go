@@ -1,0 +1,306 @@
+// Package dispatcher follows a log in order and feeds what is derived from it:
+// consume queues, an index, whoever waits for arrivals. RocketMQ calls it reput.
+// It knows neither log nor queue, only a Source and Sinks.
+//
+// Laws of the package:
+//
+//   - Every record is given to every sink, in log order, by one goroutine.
+//   - The position moves past a record only after all sinks have taken it, so
+//     a record may be given twice (after an error, or a restart) but is never
+//     left out. Sinks ignore what they already have.
+//   - Nothing polls: Advance wakes the goroutine when there is work.
+package dispatcher
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/pocketmq/pocketmq/message"
+)
+
+// Source is the log.
+type Source interface {
+	// Scan calls visit for each record in [from, to), in order, from the
+	// calling goroutine. to is the end of a record. The request and its memory
+	// are valid during the call only. Scan returns the position after the last
+	// record whose visit returned nil, and the first error.
+	Scan(from, to message.LogOffset, visit func(*message.DispatchRequest) error) (message.LogOffset, error)
+}
+
+// Sink takes records.
+type Sink interface {
+	// Dispatch takes one record. It is called by one goroutine at a time, in
+	// log order, possibly again for a record that it has taken before. It must
+	// not keep the request or its memory. After an error the same record comes
+	// again, to all sinks.
+	Dispatch(*message.DispatchRequest) error
+}
+
+// Config wires a Dispatcher.
+type Config struct {
+	Source Source
+	Sinks  []Sink // called in this order for each record
+	From   message.LogOffset
+
+	// Failed, if not nil, is told about each failed attempt: the position that
+	// could not be passed, and why. Called from the dispatcher's goroutine.
+	Failed func(message.LogOffset, error)
+}
+
+// Dispatcher moves records from a Source to Sinks. Its methods may be called
+// concurrently.
+type Dispatcher struct {
+	cfg   Config
+	visit func(*message.DispatchRequest) error // d.dispatch, made once
+
+	target   atomic.Int64 // end of what may be dispatched
+	position atomic.Int64 // end of what was dispatched
+	idle     atomic.Bool  // the goroutine sleeps, or is about to
+	kick     chan struct{}
+	stop     chan struct{}
+	stopOnce sync.Once
+	done     chan struct{}
+
+	waiting atomic.Int32 // number of waiters, read without the lock
+	mu      sync.Mutex
+	waiters map[*waiter]struct{}
+	closed  bool
+}
+
+type waiter struct {
+	upTo   int64
+	result chan error // buffered, gets one value
+}
+
+// Start begins to dispatch from cfg.From; there is nothing to do before the
+// first Advance. Close ends it.
+func Start(cfg Config) *Dispatcher {
+	d := &Dispatcher{
+		cfg:     cfg,
+		kick:    make(chan struct{}, 1),
+		stop:    make(chan struct{}),
+		done:    make(chan struct{}),
+		waiters: make(map[*waiter]struct{}),
+	}
+	d.visit = d.dispatch
+	d.target.Store(int64(cfg.From))
+	d.position.Store(int64(cfg.From))
+	go d.run()
+	return d
+}
+
+// Advance says that everything before to may be dispatched now. A smaller
+// value than before has no effect. It neither blocks nor allocates.
+func (d *Dispatcher) Advance(to message.LogOffset) {
+	for {
+		old := d.target.Load()
+		if int64(to) <= old {
+			return
+		}
+		if d.target.CompareAndSwap(old, int64(to)) {
+			break
+		}
+	}
+	if d.idle.Load() {
+		d.wake()
+	}
+}
+
+func (d *Dispatcher) wake() {
+	select {
+	case d.kick <- struct{}{}:
+	default:
+	}
+}
+
+// Position is the end of what all sinks have taken.
+func (d *Dispatcher) Position() message.LogOffset { return message.LogOffset(d.position.Load()) }
+
+// Lag is the number of bytes that may be dispatched and are not yet.
+func (d *Dispatcher) Lag() int64 { return max(0, d.target.Load()-d.position.Load()) }
+
+// Wait blocks until everything before upTo has been dispatched. It returns
+// earlier with ctx's error, with the error of a failed attempt (the dispatcher
+// itself goes on trying), or with message.ErrClosed.
+func (d *Dispatcher) Wait(ctx context.Context, upTo message.LogOffset) error {
+	if d.Position() >= upTo {
+		return nil
+	}
+	w := &waiter{upTo: int64(upTo), result: make(chan error, 1)}
+	d.mu.Lock()
+	if d.closed {
+		d.mu.Unlock()
+		return message.ErrClosed
+	}
+	d.waiters[w] = struct{}{}
+	d.waiting.Add(1)
+	d.mu.Unlock()
+	defer d.forget(w)
+	if d.Position() >= upTo { // it may have passed between check and registration
+		return nil
+	}
+	d.wake() // after a failure, try now rather than later
+	select {
+	case err := <-w.result:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (d *Dispatcher) forget(w *waiter) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if _, ok := d.waiters[w]; ok {
+		delete(d.waiters, w)
+		d.waiting.Add(-1)
+	}
+}
+
+// answer tells the waiters whose time has come: all of them after an error.
+func (d *Dispatcher) answer(err error) {
+	if d.waiting.Load() == 0 {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	position := d.position.Load()
+	for w := range d.waiters {
+		if err == nil && w.upTo > position {
+			continue
+		}
+		if w.upTo <= position {
+			w.result <- nil
+		} else {
+			w.result <- err
+		}
+		delete(d.waiters, w)
+		d.waiting.Add(-1)
+	}
+}
+
+// Close stops after the record that is under way and ends the goroutine. What
+// was not dispatched comes again after the next start. It is idempotent.
+func (d *Dispatcher) Close() error {
+	d.stopOnce.Do(func() { close(d.stop) })
+	<-d.done
+	d.mu.Lock()
+	d.closed = true
+	d.mu.Unlock()
+	d.answer(message.ErrClosed)
+	return nil
+}
+
+// Pauses after a failed attempt. A kick ends a pause early.
+const (
+	retryFirst = 50 * time.Millisecond
+	retryMax   = time.Second
+)
+
+func (d *Dispatcher) run() {
+	defer close(d.done)
+	pause := time.Duration(0)
+	for d.await(pause) {
+		err := d.round()
+		d.answer(err)
+		switch {
+		case err == nil:
+			pause = 0
+		case pause == 0:
+			pause = retryFirst
+		default:
+			pause = min(2*pause, retryMax)
+		}
+	}
+}
+
+// spins is how often the goroutine looks again before it sleeps. While messages
+// keep coming it never sleeps, so that a put does not pay for waking it.
+const spins = 100
+
+// await returns true when there is work, false when it is time to stop. After a
+// failure it waits for pause or a kick first.
+func (d *Dispatcher) await(pause time.Duration) bool {
+	if pause > 0 {
+		t := time.NewTimer(pause)
+		defer t.Stop()
+		select {
+		case <-t.C:
+		case <-d.kick:
+		case <-d.stop:
+			return false
+		}
+		return true
+	}
+	for i := 0; ; i++ {
+		select {
+		case <-d.stop:
+			return false
+		default:
+		}
+		if d.Lag() > 0 {
+			return true
+		}
+		if i < spins {
+			runtime.Gosched()
+			continue
+		}
+		d.idle.Store(true)
+		if d.Lag() == 0 { // an Advance after this sees idle and kicks
+			select {
+			case <-d.kick:
+			case <-d.stop:
+			}
+		}
+		d.idle.Store(false)
+		i = 0
+	}
+}
+
+// round dispatches up to the target of now. A panic in a sink is an error like
+// any other: the goroutine lives on, and the position stays.
+func (d *Dispatcher) round() (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("dispatcher: panic: %v\n%s", r, debug.Stack())
+		}
+		if err != nil && !errors.Is(err, message.ErrClosed) && d.cfg.Failed != nil {
+			d.cfg.Failed(d.Position(), err)
+		}
+	}()
+	from := d.Position()
+	to := message.LogOffset(d.target.Load())
+	if from >= to {
+		return nil
+	}
+	_, err = d.cfg.Source.Scan(from, to, d.visit)
+	if err == nil {
+		d.position.Store(int64(to)) // past a blank at the end of a file, too
+	}
+	return err
+}
+
+// dispatch gives one record to every sink and moves the position past it.
+func (d *Dispatcher) dispatch(r *message.DispatchRequest) error {
+	select {
+	case <-d.stop:
+		return message.ErrClosed
+	default:
+	}
+	for _, s := range d.cfg.Sinks {
+		if err := s.Dispatch(r); err != nil {
+			return err
+		}
+	}
+	d.position.Store(int64(r.LogOffset()) + int64(r.Size()))
+	if d.waiting.Load() > 0 {
+		d.answer(nil)
+	}
+	return nil
+}

@@ -1,0 +1,188 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"math"
+	"time"
+
+	"github.com/pocketmq/pocketmq/internal/mmap"
+	"github.com/pocketmq/pocketmq/internal/segment"
+	"github.com/pocketmq/pocketmq/message"
+)
+
+// FlushMode says what a put has achieved when it returns without an error.
+type FlushMode uint8
+
+const (
+	// FlushSync, the default: the message is on disk. Writers share syncs. It
+	// survives a kill of the process, a crash of the system, and loss of power
+	// as far as the device keeps what it confirmed. (RocketMQ's default is
+	// FlushAsync.)
+	FlushSync FlushMode = iota
+	// FlushAsync: the message is in the page cache and on its way to disk
+	// within Config.FlushInterval. It survives a kill of the process; a crash
+	// of the system or loss of power may take what was not yet synced.
+	FlushAsync
+)
+
+// String gives RocketMQ's name of the mode.
+func (m FlushMode) String() string {
+	switch m {
+	case FlushSync:
+		return "SYNC_FLUSH"
+	case FlushAsync:
+		return "ASYNC_FLUSH"
+	}
+	return fmt.Sprintf("FlushMode(%d)", uint8(m))
+}
+
+// Defaults of Config.
+const (
+	DefaultFlushInterval        = 500 * time.Millisecond
+	DefaultFlushTimeout         = 5 * time.Second
+	DefaultSegmentSize          = 64 << 20
+	DefaultConsumeQueueFileSize = 300_000 * 20
+	DefaultMaxBodySize          = 4 << 20
+	DefaultMaxDispatchLag       = 64 << 20
+	DefaultMaxTransferCount     = 32
+	DefaultMaxTransferBytes     = 256 << 10
+)
+
+// Config says how a store works. The zero value is safe and right for most.
+type Config struct {
+	Flush FlushMode
+
+	// FlushInterval is how long FlushAsync may leave a message unsynced, and
+	// the pause between syncs of consume queues in both modes.
+	FlushInterval time.Duration
+	// FlushTimeout bounds the wait for a sync under FlushSync. After it the put
+	// returns ErrFlushTimeout with its result: the message is in the log.
+	FlushTimeout time.Duration
+
+	// SegmentSize is the size of commit log files in bytes, and
+	// ConsumeQueueFileSize that of consume queue files, rounded up to a
+	// multiple of 20. 0 means: as the files that are there, else the default.
+	// Another value than that of the files that are there is refused.
+	SegmentSize          int64
+	ConsumeQueueFileSize int64
+
+	// MaxBodySize limits a message's body in bytes. A record may take
+	// message.MaxRecordOverhead more, and must leave 8 bytes of a segment. 0
+	// means DefaultMaxBodySize, or less where SegmentSize has no room for it.
+	MaxBodySize int
+	// MaxDispatchLag bounds the bytes of the log that are visible but not yet
+	// in the consume queues; a put beyond it waits until ctx ends.
+	MaxDispatchLag int64
+
+	// MaxTransferCount and MaxTransferBytes bound what one GetMessage returns.
+	MaxTransferCount int
+	MaxTransferBytes int
+
+	// StoreHost is written into records that do not bring their own. Zero means
+	// an address of the loopback network that was drawn once for the directory.
+	StoreHost message.Host
+	// DelayLevels is the table of delay levels, message.DefaultDelayLevels when
+	// empty. It decides the tags code of parked messages.
+	DelayLevels string
+
+	// FileMode and DirMode are the permissions of what the store creates, 0600
+	// and 0700 when zero.
+	FileMode fs.FileMode
+	DirMode  fs.FileMode
+	// AllowNetworkFilesystem permits a directory on NFS, SMB and the like, where
+	// locks and mapped files are not dependable.
+	AllowNetworkFilesystem bool
+
+	// Now is the clock, time.Now when nil. Times in the log never decrease,
+	// even when it does.
+	Now func() time.Time
+	// Logger gets rare events; nil logs nothing.
+	Logger *slog.Logger
+
+	// The seams to the operating system; the real ones when nil.
+	fs         segment.FS
+	filesystem func(path string) (mmap.FSInfo, error)
+}
+
+// RocketMQConfig returns the sizes and the flush mode of a RocketMQ broker.
+func RocketMQConfig() Config {
+	return Config{Flush: FlushAsync, SegmentSize: 1 << 30, ConsumeQueueFileSize: DefaultConsumeQueueFileSize}
+}
+
+// EdgeConfig returns sizes for small devices: 1 MiB segments.
+func EdgeConfig() Config {
+	return Config{SegmentSize: 1 << 20, ConsumeQueueFileSize: 3_000 * 20, MaxBodySize: 256 << 10, MaxDispatchLag: 4 << 20}
+}
+
+func (c Config) withDefaults() Config {
+	setDefault(&c.FlushInterval, DefaultFlushInterval)
+	setDefault(&c.FlushTimeout, DefaultFlushTimeout)
+	if c.MaxBodySize == 0 {
+		c.MaxBodySize = DefaultMaxBodySize
+		if c.SegmentSize > 0 {
+			c.MaxBodySize = max(1, min(c.MaxBodySize, int(c.SegmentSize)-recordRoom))
+		}
+	}
+	setDefault(&c.MaxDispatchLag, DefaultMaxDispatchLag)
+	setDefault(&c.MaxTransferCount, DefaultMaxTransferCount)
+	setDefault(&c.MaxTransferBytes, DefaultMaxTransferBytes)
+	setDefault(&c.DelayLevels, message.DefaultDelayLevels)
+	setDefault(&c.FileMode, 0o600)
+	setDefault(&c.DirMode, 0o700)
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.fs == nil {
+		c.fs = segment.OS
+	}
+	if c.filesystem == nil {
+		c.filesystem = mmap.Filesystem
+	}
+	return c
+}
+
+// recordRoom is what the smallest record takes of a segment beyond its body.
+const recordRoom = message.MinRecordSize + message.BlankSize
+
+func setDefault[T comparable](v *T, def T) {
+	var zero T
+	if *v == zero {
+		*v = def
+	}
+}
+
+// validate reports every field that is out of range. c has its defaults.
+func (c Config) validate() error {
+	var errs []error
+	check := func(ok bool, field string, limit, value int64) {
+		if !ok {
+			errs = append(errs, &message.LimitError{Field: "Config." + field, Limit: limit, Value: value})
+		}
+	}
+	if c.Flush > FlushAsync {
+		errs = append(errs, &message.IllegalError{Field: "Config.Flush", Value: c.Flush.String(), Reason: "is not a flush mode"})
+	}
+	check(c.FlushInterval > 0, "FlushInterval", 1, int64(c.FlushInterval))
+	check(c.FlushTimeout > 0, "FlushTimeout", 1, int64(c.FlushTimeout))
+	check(c.MaxBodySize > 0 && c.MaxBodySize <= math.MaxInt32-message.MaxRecordOverhead, "MaxBodySize",
+		math.MaxInt32-message.MaxRecordOverhead, int64(c.MaxBodySize))
+	check(c.MaxDispatchLag > 0, "MaxDispatchLag", 1, c.MaxDispatchLag)
+	check(c.MaxTransferCount > 0, "MaxTransferCount", 1, int64(c.MaxTransferCount))
+	check(c.MaxTransferBytes > 0, "MaxTransferBytes", 1, int64(c.MaxTransferBytes))
+	check(c.SegmentSize >= 0 && c.SegmentSize <= math.MaxInt32, "SegmentSize", math.MaxInt32, c.SegmentSize)
+	if c.SegmentSize > 0 && c.SegmentSize < int64(c.MaxBodySize)+recordRoom {
+		errs = append(errs, &message.LimitError{Field: "Config.SegmentSize (must hold a body of MaxBodySize), at least",
+			Limit: int64(c.MaxBodySize) + recordRoom, Value: c.SegmentSize})
+	}
+	check(c.ConsumeQueueFileSize >= 0 && c.ConsumeQueueFileSize <= math.MaxInt32, "ConsumeQueueFileSize", math.MaxInt32, c.ConsumeQueueFileSize)
+	if _, err := message.ParseDelayLevels(c.DelayLevels); err != nil {
+		errs = append(errs, fmt.Errorf("Config.DelayLevels: %w", err))
+	}
+	return errors.Join(errs...)
+}

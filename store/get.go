@@ -1,0 +1,323 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/pocketmq/pocketmq/consumequeue"
+	"github.com/pocketmq/pocketmq/internal/segment"
+	"github.com/pocketmq/pocketmq/message"
+)
+
+// GetQuery says which messages a GetMessage wants.
+type GetQuery struct {
+	Group   string // who asks; for statistics only
+	Topic   string
+	QueueID int32
+	Offset  message.QueueOffset // of the first message
+
+	// MaxCount is the most messages wanted; 0 counts as 1. Config.MaxTransferCount
+	// bounds it. MaxBytes bounds their records together, 0 means
+	// Config.MaxTransferBytes. One message is always given, however large.
+	MaxCount int
+	MaxBytes int
+
+	TagFilter message.TagFilter       // looked at before the record is touched
+	Match     func(message.View) bool // if not nil, looked at last; the View is valid during the call
+	Verify    bool                    // compare each body with its checksum
+}
+
+// GetMessageResult is the answer to a GetQuery. Messages lie in mapped memory:
+// they and everything taken from them without a copy are invalid after Release,
+// which every result needs. View.Message copies. A mapped file that is damaged
+// or cut from outside while a View is read raises a fault (SIGBUS) in the
+// reader; GetMessage itself turns that into an error.
+type GetMessageResult struct {
+	Status          GetMessageStatus
+	NextBeginOffset message.QueueOffset // where to go on
+	MinOffset       message.QueueOffset
+	MaxOffset       message.QueueOffset
+	Messages        []message.View
+	Bytes           int // of all Messages
+
+	pins []*segment.File
+}
+
+// Release gives the memory back. The result and its Messages must not be used
+// afterwards. It is not idempotent.
+func (r *GetMessageResult) Release() {
+	for i, f := range r.pins {
+		f.Unpin()
+		r.pins[i] = nil
+	}
+	clear(r.Messages)
+	*r = GetMessageResult{Messages: r.Messages[:0], pins: r.pins[:0]}
+	results.Put(r)
+}
+
+var results = sync.Pool{New: func() any { return new(GetMessageResult) }}
+
+// Units of a consume queue that one GetMessage looks at: as many bytes as
+// RocketMQ's, so that a filter that matches nothing gets an answer.
+const (
+	minUnitBytes = 16_000
+	maxCount     = 1 << 20 // larger ones count as this
+	unitChunk    = 64      // read at once
+)
+
+// GetMessage returns messages of a queue from an offset on. Status says what
+// happened, NextBeginOffset where to go on. An unknown queue is an empty one.
+//
+// An unreadable record ends the answer before it; when it is the first, the
+// error matches message.ErrCorrupt and the result, which is not nil, goes on
+// behind it. Other errors come with a nil result: message.ErrClosed, ctx's
+// error. Nothing is allocated once pools are warm.
+//
+// Source: RocketMQ store/DefaultMessageStore.java, getMessage.
+func (s *DefaultMessageStore) GetMessage(ctx context.Context, query GetQuery) (*GetMessageResult, error) {
+	if err := s.checkOpen(); err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	r := results.Get().(*GetMessageResult)
+	q := consumequeue.Find(s.queues, query.Topic, query.QueueID)
+	if q == nil {
+		r.Status = GetNoMessageInQueue
+		return r, nil
+	}
+	r.MinOffset, r.MaxOffset = q.Min(), q.Max()
+	if status, next, ok := outside(query.Offset, r.MinOffset, r.MaxOffset); ok {
+		r.Status, r.NextBeginOffset = status, next
+		return r, nil
+	}
+	g := get{store: s, query: query, queue: q, result: r}
+	err := g.run()
+	s.stats.getMessages.Add(int64(len(r.Messages)))
+	s.stats.getBytes.Add(int64(r.Bytes))
+	return r, typed(err)
+}
+
+// outside answers for offsets that the queue does not have.
+func outside(off, lo, hi message.QueueOffset) (GetMessageStatus, message.QueueOffset, bool) {
+	switch {
+	case hi == 0:
+		return GetNoMessageInQueue, 0, true
+	case off < lo:
+		return GetOffsetTooSmall, lo, true
+	case off == hi:
+		return GetOffsetOverflowOne, off, true
+	case off > hi:
+		return GetOffsetOverflowBadly, hi, true // RocketMQ 4.9.3 goes back to 0 when lo is 0
+	}
+	return 0, 0, false
+}
+
+// get is one GetMessage under way.
+type get struct {
+	store    *DefaultMessageStore
+	query    GetQuery
+	queue    *consumequeue.Queue
+	result   *GetMessageResult
+	file     *segment.File     // last one pinned; in result.pins
+	missing  bool              // a unit's file was gone
+	skipTo   message.LogOffset // units before it are in a file that is gone
+	filtered bool              // the last unit left out was left out by a filter
+}
+
+// run goes through the units and collects what matches.
+func (g *get) run() error {
+	var units [unitChunk]consumequeue.Unit
+	budget := max(minUnitBytes, min(g.query.MaxCount, maxCount)*consumequeue.UnitSize) / consumequeue.UnitSize
+	fileEnd := g.queue.NextFile(g.query.Offset) // an answer does not cross consume queue files
+	at := g.query.Offset
+	g.result.Status = GetOffsetFoundNull
+	g.result.NextBeginOffset = fileEnd
+	for budget > 0 && at < fileEnd {
+		n, err := g.queue.Read(at, units[:min(budget, unitChunk, int(fileEnd-at))])
+		if err != nil {
+			return err
+		}
+		if n == 0 {
+			break
+		}
+		for _, u := range units[:n] {
+			more, err := g.unit(u)
+			if err != nil && len(g.result.Messages) > 0 {
+				return g.end(at) // the next call meets it first
+			}
+			if err != nil {
+				_ = g.end(at + 1)
+				return err
+			}
+			if !more {
+				return g.end(at)
+			}
+			at++
+		}
+		budget -= n
+	}
+	if at == g.query.Offset {
+		return nil // no unit could be read
+	}
+	return g.end(at)
+}
+
+func (g *get) end(next message.QueueOffset) error {
+	r := g.result
+	r.NextBeginOffset = next
+	switch {
+	case len(r.Messages) > 0:
+		r.Status = GetFound
+	case g.filtered:
+		r.Status = GetNoMatchedMessage
+	default:
+		r.Status = GetMessageWasRemoving
+	}
+	return nil
+}
+
+// unit looks at one message; false when the answer is full without it.
+func (g *get) unit(u consumequeue.Unit) (more bool, err error) {
+	r := g.result
+	if u.LogOffset < g.skipTo || u.IsBlank() {
+		return true, nil
+	}
+	if g.full(int(u.Size)) {
+		return false, nil
+	}
+	if !g.query.TagFilter.Match(u.TagsCode) {
+		g.filtered = true
+		return true, nil
+	}
+	if !g.pin(u.LogOffset) {
+		g.filtered = false
+		g.skipTo = g.store.log.NextFile(u.LogOffset)
+		return true, nil
+	}
+	v, err := g.store.log.Read(g.file, u.LogOffset, g.query.Verify)
+	if errors.Is(err, message.ErrOffsetNotFound) { // beyond what is visible: cut meanwhile
+		g.filtered = false
+		return true, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("queue %s/%d: %w", g.query.Topic, g.query.QueueID, err)
+	}
+	if g.query.Match != nil && !g.query.Match(v) {
+		g.filtered = true
+		return true, nil
+	}
+	r.Messages = append(r.Messages, v)
+	r.Bytes += v.Size()
+	g.skipTo = 0
+	return true, nil
+}
+
+// full reports whether a record of size more bytes is too much.
+//
+// Source: RocketMQ store/DefaultMessageStore.java, isTheBatchFull.
+func (g *get) full(size int) bool {
+	n := len(g.result.Messages)
+	if n == 0 {
+		return false
+	}
+	maxBytes := g.query.MaxBytes
+	if maxBytes <= 0 {
+		maxBytes = g.store.cfg.MaxTransferBytes
+	}
+	return n >= min(g.query.MaxCount, g.store.cfg.MaxTransferCount) || g.result.Bytes+size > maxBytes
+}
+
+// pin makes g.file the log file that holds off, false if it is gone.
+func (g *get) pin(off message.LogOffset) bool {
+	if g.file != nil && int64(off) >= g.file.Base() && int64(off) < g.file.End() {
+		return true
+	}
+	f := g.store.log.Acquire(off)
+	if f == nil {
+		return false
+	}
+	g.file = f
+	g.result.pins = append(g.result.pins, f)
+	return true
+}
+
+// LookMessageByOffset copies out the message whose record begins at off, and
+// compares its body with its checksum. The error matches
+// message.ErrOffsetNotFound when no record begins there, message.ErrCorrupt when
+// one does and its body is damaged. The body is as it was stored: compressed,
+// if its SysFlag says so.
+func (s *DefaultMessageStore) LookMessageByOffset(ctx context.Context, off message.LogOffset) (message.MessageExt, error) {
+	if err := s.checkOpen(); err != nil {
+		return message.MessageExt{}, err
+	}
+	if err := ctx.Err(); err != nil {
+		return message.MessageExt{}, err
+	}
+	f := s.log.Acquire(off)
+	if f == nil {
+		return message.MessageExt{}, fmt.Errorf("look at offset %d: %w", off, message.ErrOffsetNotFound)
+	}
+	defer f.Unpin()
+	m, err := s.log.Copy(f, off)
+	return m, typed(err)
+}
+
+// MinOffset is the log offset of the first message that is still there.
+func (s *DefaultMessageStore) MinOffset() message.LogOffset { return s.log.MinOffset() }
+
+// MaxOffset is the end of the log as readers see it.
+func (s *DefaultMessageStore) MaxOffset() message.LogOffset { return s.log.Visible() }
+
+// MinOffsetInQueue is the offset of the queue's first message that is still
+// there; the maximum when there is none, 0 for an unknown queue.
+func (s *DefaultMessageStore) MinOffsetInQueue(topic string, queueID int32) message.QueueOffset {
+	if q := consumequeue.Find(s.queues, topic, queueID); q != nil {
+		return q.Min()
+	}
+	return 0
+}
+
+// MaxOffsetInQueue is the offset that the queue's next message will get, as
+// readers see it: what was placed and is not yet visible does not count.
+func (s *DefaultMessageStore) MaxOffsetInQueue(topic string, queueID int32) message.QueueOffset {
+	if q := consumequeue.Find(s.queues, topic, queueID); q != nil {
+		return q.Max()
+	}
+	return 0
+}
+
+// CommitLogOffsetInQueue is the log offset of the queue's message, false if the
+// queue does not have it.
+func (s *DefaultMessageStore) CommitLogOffsetInQueue(topic string, queueID int32, off message.QueueOffset) (message.LogOffset, bool) {
+	q := consumequeue.Find(s.queues, topic, queueID)
+	if q == nil || off < q.Min() {
+		return 0, false
+	}
+	u, ok := q.At(off)
+	if !ok || u.IsBlank() {
+		return 0, false
+	}
+	return u.LogOffset, true
+}
+
+// QueueInfo is one queue of the store.
+type QueueInfo struct {
+	Topic     string
+	QueueID   int32
+	MinOffset message.QueueOffset
+	MaxOffset message.QueueOffset
+}
+
+// Queues lists the queues that have or had messages, by topic and id.
+func (s *DefaultMessageStore) Queues() []QueueInfo {
+	all := s.queues.All()
+	infos := make([]QueueInfo, len(all))
+	for i, q := range all {
+		infos[i] = QueueInfo{q.Topic, q.ID, q.Min(), q.Max()}
+	}
+	return infos
+}

@@ -1,0 +1,171 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"unicode/utf16"
+
+	"github.com/pocketmq/pocketmq/commitlog"
+	"github.com/pocketmq/pocketmq/message"
+)
+
+// PutMessage stores one message. The message is not changed, and may be used
+// again on return.
+//
+// The error is nil exactly when the promise of Config.Flush was kept. With
+// message.ErrFlushTimeout, or when ctx ends during the wait for the sync, the
+// message is in the log all the same: the result says where, its status is
+// FLUSH_DISK_TIMEOUT, and the message may be delivered. With message.ErrFlush
+// the sync failed: the message will not be seen before the store is opened
+// again, and perhaps then. After every other error nothing was stored and no
+// queue offset used: *message.LimitError and *message.IllegalError for the
+// message, message.ErrClosed, message.ErrDiskFull, ctx's error.
+//
+// ctx bounds all waiting: for room, for a dispatcher that lags by more than
+// Config.MaxDispatchLag, for the sync.
+//
+// Source: RocketMQ store/DefaultMessageStore.java, asyncPutMessage.
+func (s *DefaultMessageStore) PutMessage(ctx context.Context, m *message.MessageExtBrokerInner) (PutMessageResult, error) {
+	if err := m.Check(s.cfg.MaxBodySize); err != nil {
+		return s.refused(fmt.Errorf("put: %w", err), string(m.Properties))
+	}
+	if err := s.admit(ctx); err != nil {
+		return s.refused(err, "")
+	}
+	p, err := s.log.Append(ctx, &m.MessageExt, s.counters.get(m.Topic, m.QueueID))
+	if err != nil {
+		return s.refused(fmt.Errorf("put: %w", err), "")
+	}
+	return s.finish(ctx, p, PutMessageResult{Count: 1, StoreHost: m.StoreHost}, m.NoWait)
+}
+
+// PutMessages stores a batch: its messages get consecutive queue offsets, stand
+// one after the other in the log, and become visible together. A batch that a
+// crash of the system cuts off before its acknowledgement may survive in part.
+// An empty batch, one in transaction and one with a delay are refused. It
+// returns like PutMessage.
+func (s *DefaultMessageStore) PutMessages(ctx context.Context, b *message.MessageExtBatch) (PutMessageResult, error) {
+	if err := s.checkBatch(b); err != nil {
+		return s.refused(fmt.Errorf("put batch: %w", err), "")
+	}
+	if err := s.admit(ctx); err != nil {
+		return s.refused(err, "")
+	}
+	records := batches.Get().(*commitlog.Batch)
+	defer batches.Put(records)
+	if err := records.Encode(b, s.host, s.cfg.MaxBodySize, s.cfg.MaxBodySize+message.MaxRecordOverhead); err != nil {
+		return s.refused(fmt.Errorf("put: %w", err), "")
+	}
+	if records.Len() == 0 {
+		return s.refused(fmt.Errorf("put: %w", &message.IllegalError{Field: "batch", Reason: "has no message"}), "")
+	}
+	p, err := s.log.AppendBatch(ctx, records, s.counters.get(b.Topic, b.QueueID))
+	if err != nil {
+		return s.refused(fmt.Errorf("put: %w", err), "")
+	}
+	return s.finish(ctx, p, PutMessageResult{Count: records.Len(), Offsets: records.LogOffsets(p.LogOffset), StoreHost: b.StoreHost}, b.NoWait)
+}
+
+// batches keeps the buffers in which batches are encoded.
+var batches = sync.Pool{New: func() any { return new(commitlog.Batch) }}
+
+func (s *DefaultMessageStore) checkBatch(b *message.MessageExtBatch) error {
+	if len(b.Body) > s.cfg.MaxBodySize {
+		return &message.LimitError{Field: "batch", Limit: int64(s.cfg.MaxBodySize), Value: int64(len(b.Body))}
+	}
+	if b.SysFlag.Transaction() != message.TransactionNone {
+		return &message.IllegalError{Field: "batch", Reason: "is in a transaction"}
+	}
+	if d, ok := b.Properties.Get(message.PropertyDelayLevel); ok && d != "0" {
+		return &message.IllegalError{Field: "batch", Value: d, Reason: "has a delay level"}
+	}
+	return nil
+}
+
+// admit lets a put through: not when the store is closed, and not while the
+// dispatcher lags too far behind.
+func (s *DefaultMessageStore) admit(ctx context.Context) error {
+	if err := s.checkOpen(); err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if s.dispatcher.Lag() <= s.cfg.MaxDispatchLag {
+		return nil
+	}
+	s.stats.lagWaits.Add(1)
+	err := s.dispatcher.Wait(ctx, s.log.Visible()-message.LogOffset(s.cfg.MaxDispatchLag))
+	if err != nil {
+		return fmt.Errorf("dispatcher lags by %d bytes: %w", s.dispatcher.Lag(), err)
+	}
+	return nil
+}
+
+// finish announces what was placed, and waits for its sync where that was
+// promised.
+func (s *DefaultMessageStore) finish(ctx context.Context, p commitlog.Placement, r PutMessageResult, noWait bool) (PutMessageResult, error) {
+	r.LogOffset, r.QueueOffset, r.Bytes, r.StoreTimestamp = p.LogOffset, p.QueueOffset, p.Bytes, p.StoreTimestamp
+	if r.StoreHost == (message.Host{}) {
+		r.StoreHost = s.host
+	}
+	s.stats.putMessages.Add(int64(r.Count))
+	s.stats.putBytes.Add(int64(r.Bytes))
+	if s.cfg.Flush == FlushAsync {
+		s.dispatcher.Advance(p.End())
+		if !s.flushPending.Load() && !s.flushPending.Swap(true) {
+			kick(s.flushKick)
+		}
+		return r, nil
+	}
+	kick(s.flushKick)
+	if noWait {
+		return r, nil
+	}
+	switch err := s.log.Wait(ctx, p, s.cfg.FlushTimeout); {
+	case err == nil:
+		return r, nil
+	case errors.Is(err, message.ErrFlush):
+		s.stats.putFailures.Add(1)
+		r.Status = PutServiceNotAvailable
+		return r, err
+	default:
+		s.stats.putFailures.Add(1)
+		r.Status = PutFlushDiskTimeout
+		if errors.Is(err, message.ErrFlushTimeout) {
+			return r, fmt.Errorf("%w (%v)", err, s.cfg.FlushTimeout)
+		}
+		return r, fmt.Errorf("message stored at %d: wait for its sync: %w", r.LogOffset, err)
+	}
+}
+
+// refused makes the answer to a put that stored nothing. properties are those
+// of the message where they may be what is wrong.
+func (s *DefaultMessageStore) refused(err error, properties string) (PutMessageResult, error) {
+	err = typed(err)
+	s.stats.putFailures.Add(1)
+	status := PutUnknownError
+	var limit *message.LimitError
+	switch {
+	case errors.As(err, &limit) && limit.Field == "properties" && len(utf16.Encode([]rune(properties))) <= message.MaxPropertiesLength:
+		status = PutPropertiesSizeExceeded // RocketMQ's name where characters would fit and bytes do not
+	case errors.Is(err, message.ErrLimit), errors.Is(err, message.ErrIllegal):
+		status = PutMessageIllegal
+	case errors.Is(err, message.ErrClosed), errors.Is(err, message.ErrFlush), errors.Is(err, message.ErrDiskFull):
+		status = PutServiceNotAvailable
+	case errors.Is(err, commitlog.ErrNoSegment):
+		status = PutCreateMapedFileFailed
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		status = PutOSPageCacheBusy
+	}
+	return PutMessageResult{Status: status}, err
+}
+
+func kick(ch chan struct{}) {
+	select {
+	case ch <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,250 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/pocketmq/pocketmq/commitlog"
+	"github.com/pocketmq/pocketmq/consumequeue"
+	"github.com/pocketmq/pocketmq/dispatcher"
+	"github.com/pocketmq/pocketmq/internal/segment"
+	"github.com/pocketmq/pocketmq/message"
+)
+
+// DefaultMessageStore is a store directory that is open. Its methods may be
+// called concurrently. It has RocketMQ's name, org.apache.rocketmq.store.
+type DefaultMessageStore struct {
+	cfg Config
+	dir string
+
+	owner      *owner
+	host       message.Host
+	log        *commitlog.Log
+	queues     *consumequeue.Table
+	dispatcher *dispatcher.Dispatcher
+	counters   counters
+	arrivals   arrivals
+	recovery   Recovery
+	stats      counts
+
+	checkpoint checkpoint // used by the maintenance goroutine, and by Open and teardown
+	point      message.LogOffset
+
+	lastDispatched atomic.Int64 // log offset of the last record dispatched, -1 for none
+
+	flushKick    chan struct{} // there is something to sync in the log
+	flushPending atomic.Bool   // FlushAsync: a kick was sent and its sync has not begun
+	queuesKick   chan struct{} // consume queues have something to sync
+	queuesDirty  atomic.Bool
+	stop         chan struct{} // ends the goroutines
+	background   sync.WaitGroup
+
+	closed    atomic.Bool
+	closeOnce sync.Once
+	hurry     chan struct{} // closed when the caller of Shutdown no longer waits
+	hurryOnce sync.Once
+	torndown  chan struct{} // closed when everything has ended
+	closeErr  error         // set before torndown is closed
+
+	configMu sync.Mutex
+	damageMu sync.Mutex // guards recovery.Damaged
+}
+
+// Open opens the store in dir, making it if there is none, and recovers it; see
+// Recovery. ctx bounds the recovery, nothing later.
+//
+// Errors to branch on: message.ErrLocked (*LockedError), ErrNotDirectory,
+// ErrReadOnly, ErrNetworkFilesystem, message.ErrCorrupt, ErrForeignFile,
+// ErrFileSize, ErrGap, message.ErrLimit and message.ErrIllegal for the
+// configuration. After an error nothing is held, and no message was removed.
+func Open(ctx context.Context, dir string, cfg Config) (*DefaultMessageStore, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, fmt.Errorf("open store: %w", err)
+	}
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, fmt.Errorf("open store: %w", err)
+	}
+	s := &DefaultMessageStore{
+		cfg: cfg, dir: dir,
+		flushKick: make(chan struct{}, 1), queuesKick: make(chan struct{}, 1),
+		stop: make(chan struct{}), hurry: make(chan struct{}), torndown: make(chan struct{}),
+	}
+	s.cfg.fs = segment.Rooted(cfg.fs, dir)
+	s.lastDispatched.Store(-1)
+	if err := s.open(ctx); err != nil {
+		return nil, fmt.Errorf("open store: %w", errors.Join(typed(err), s.abandon()))
+	}
+	s.start()
+	s.cfg.Logger.Info("store opened", "dir", dir, "clean", s.recovery.Clean, "log", s.recovery.LogEnd,
+		"records", s.recovery.Records, "cut", s.recovery.CutBytes, "damaged", len(s.recovery.Damaged), "took", s.recovery.Took)
+	return s, nil
+}
+
+// open takes the directory and recovers it.
+func (s *DefaultMessageStore) open(ctx context.Context) error {
+	began := time.Now()
+	if err := s.cfg.checkFilesystem(s.dir); err != nil {
+		return err
+	}
+	var err error
+	if s.owner, err = takeOwnership(s.cfg, s.dir); err != nil {
+		return err
+	}
+	if s.host = s.cfg.StoreHost; s.host == (message.Host{}) {
+		if s.host, err = storeHost(s.cfg.fs, s.dir, s.cfg.FileMode); err != nil {
+			return err
+		}
+	}
+	if err := s.openFiles(); err != nil {
+		return err
+	}
+	if err := s.recover(ctx); err != nil {
+		return err
+	}
+	s.recovery.Took = time.Since(began)
+	return nil
+}
+
+func (s *DefaultMessageStore) openFiles() error {
+	levels, err := message.ParseDelayLevels(s.cfg.DelayLevels)
+	if err != nil {
+		return err
+	}
+	logCfg := commitlog.Config{
+		FS: s.cfg.fs, Dir: filepath.Join(s.dir, "commitlog"), FileSize: s.cfg.SegmentSize,
+		FileMode: s.cfg.FileMode, DirMode: s.cfg.DirMode,
+		Staged: s.cfg.Flush == FlushSync, Now: s.cfg.Now, StoreHost: s.host, DelayLevels: levels, Damaged: s.damaged,
+	}
+	s.log, err = commitlog.Open(logCfg)
+	if errors.Is(err, segment.ErrUnknownSize) {
+		logCfg.FileSize = DefaultSegmentSize
+		s.log, err = commitlog.Open(logCfg)
+	}
+	if err != nil {
+		return err
+	}
+	s.queues, err = consumequeue.OpenTable(consumequeue.Config{
+		FS: s.cfg.fs, Dir: filepath.Join(s.dir, "consumequeue"), FileSize: s.cfg.ConsumeQueueFileSize,
+		Default: DefaultConsumeQueueFileSize, FileMode: s.cfg.FileMode, DirMode: s.cfg.DirMode,
+	})
+	return err
+}
+
+// abandon gives everything back after Open failed. A store that was closed
+// properly still counts as such: recovery only removes what can be rebuilt.
+func (s *DefaultMessageStore) abandon() error {
+	var errs []error
+	if s.queues != nil {
+		errs = append(errs, s.queues.Close())
+	}
+	if s.log != nil {
+		errs = append(errs, s.log.Close())
+	}
+	if s.owner != nil {
+		errs = append(errs, s.owner.release(s.owner.wasClean))
+	}
+	return errors.Join(errs...)
+}
+
+// start begins what runs until Close.
+func (s *DefaultMessageStore) start() {
+	s.log.Start(s.recovery.LogEnd, s.recovery.lastTime)
+	s.dispatcher = dispatcher.Start(dispatcher.Config{
+		Source: s.log, Sinks: []dispatcher.Sink{(*queueSink)(s), &s.arrivals},
+		From: s.recovery.LogEnd, Failed: s.dispatchFailed,
+	})
+	s.background.Go(s.flushLoop)
+	s.background.Go(s.maintainLoop)
+}
+
+// Dir is the absolute path of the store.
+func (s *DefaultMessageStore) Dir() string { return s.dir }
+
+// StoreHost is what the store writes into records that bring no host.
+func (s *DefaultMessageStore) StoreHost() message.Host { return s.host }
+
+// Close is Shutdown without a bound: it returns when everything has ended. It
+// is idempotent; later calls return nil.
+func (s *DefaultMessageStore) Close() error { return s.Shutdown(context.Background()) }
+
+// Shutdown refuses further calls, syncs what was placed, dispatches it, writes
+// checkpoint and recovery point, removes the marker of an unclean stop, and
+// gives the directory back. Memory of results that were not released stays
+// valid until they are.
+//
+// When ctx ends first it returns ctx's error at once and leaves the rest to the
+// background: the marker then stays, and the next Open does a full recovery. It
+// is idempotent: a later call waits for the same end and returns nil.
+func (s *DefaultMessageStore) Shutdown(ctx context.Context) error {
+	first := false
+	s.closeOnce.Do(func() {
+		first = true
+		s.closed.Store(true)
+		go s.teardown()
+	})
+	select {
+	case <-s.torndown:
+	case <-ctx.Done():
+		select {
+		case <-s.torndown: // both: the end counts
+		default:
+			s.hurryOnce.Do(func() { close(s.hurry) })
+			return fmt.Errorf("close store: %w", ctx.Err())
+		}
+	}
+	if !first {
+		return nil
+	}
+	return s.closeErr
+}
+
+// teardown ends everything, in the order of what depends on what.
+func (s *DefaultMessageStore) teardown() {
+	defer close(s.torndown)
+	s.log.Seal()
+	errs := []error{s.log.Flush()}
+	s.dispatcher.Advance(s.log.Visible())
+	ctx, cancel := contextUntil(s.hurry)
+	errs = append(errs, s.dispatcher.Wait(ctx, s.log.Visible()))
+	cancel()
+	close(s.stop)
+	s.background.Wait()
+	errs = append(errs, s.dispatcher.Close())
+	clean := errors.Join(errs...) == nil
+	if clean {
+		errs = append(errs, s.saveProgress(true))
+		clean = errors.Join(errs...) == nil
+	}
+	errs = append(errs, s.queues.Close(), s.log.Close(), s.owner.release(clean))
+	if err := errors.Join(errs...); err != nil {
+		s.closeErr = fmt.Errorf("close store: %w", typed(err))
+	}
+	s.cfg.Logger.Info("store closed", "dir", s.dir, "clean", clean, "err", s.closeErr)
+}
+
+// contextUntil is a context that ends with ch.
+func contextUntil(ch <-chan struct{}) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() {
+		select {
+		case <-ch:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, cancel
+}
+
+func (s *DefaultMessageStore) checkOpen() error {
+	if s.closed.Load() {
+		return fmt.Errorf("store: %w", message.ErrClosed)
+	}
+	return nil
+}
