@@ -82,7 +82,10 @@ func (r *recovery) file(f *segment.File) (err error) {
 	for r.pos < end && !r.done {
 		v, kind, damage := message.ReadRecord(b[r.pos-f.Base():])
 		if kind == message.KindRecord && int64(v.LogOffset()) == r.pos {
-			if damage = v.CheckBody(); damage == nil {
+			if damage = v.CheckBody(); damage == nil && r.pos >= int64(r.cfg.Trusted) && torn(b, r.pos-f.Base(), v) {
+				damage = fmt.Errorf("%w: a part of topic or properties was never written", message.ErrCorrupt)
+			}
+			if damage == nil {
 				if err := r.record(v); err != nil {
 					return err
 				}
@@ -97,6 +100,46 @@ func (r *recovery) file(f *segment.File) (err error) {
 		r.unreadable(f, kind, damageOf(kind, v, damage))
 	}
 	return nil
+}
+
+// sectorSize is what a disk writes as a whole.
+const sectorSize = 512
+
+// torn reports whether a sector with a part of the topic or the properties of
+// the record v, which begins at start of b, is all zero up to its end. The
+// record's checksum covers the body alone, and what was never written is zero,
+// so a crash can leave a record that looks sound and has lost those. A record
+// with another behind it is never taken for torn, whatever its properties end
+// in: the other's first bytes lie in the same sector.
+func torn(b []byte, start int64, v message.View) bool {
+	end := start + int64(v.Size())
+	props := int64(len(v.Properties()))
+	named := end - props - 2 // the end of the topic
+	from := named - int64(len(v.Topic()))
+	if props > 0 {
+		named = end
+	}
+	return lostSector(b, max(from-from%sectorSize, start+1), named)
+}
+
+// lostSector reports whether a sector of b that begins in [from, to) is all
+// zero: it may never have reached the disk.
+func lostSector(b []byte, from, to int64) bool {
+	for at := (from + sectorSize - 1) / sectorSize * sectorSize; at < to; at += sectorSize {
+		if allZero(b[at:min(at+sectorSize, int64(len(b)))]) {
+			return true
+		}
+	}
+	return false
+}
+
+func allZero(b []byte) bool {
+	for _, c := range b {
+		if c != 0 {
+			return false
+		}
+	}
+	return true
 }
 
 func (r *recovery) hasFile(base int64) bool {
@@ -142,11 +185,13 @@ func (r *recovery) unreadable(f *segment.File, kind message.Kind, why error) {
 }
 
 // afterWhole returns where the record at r.pos ends, if it was written as a
-// whole and what follows is sound.
+// whole and what follows is sound. After a crash a record with a sector of zeros
+// counts as one that was not: a later one may have reached the disk before it.
 func (r *recovery) afterWhole(f *segment.File) (int64, bool) {
 	b := f.Bytes()[r.pos-f.Base():]
 	size, ok := message.DamagedRecordSize(b, message.LogOffset(r.pos))
-	if !ok {
+	start := r.pos - f.Base()
+	if !ok || !r.cfg.Clean && r.pos >= int64(r.cfg.Trusted) && lostSector(f.Bytes(), start+1, start+int64(size)) {
 		return 0, false
 	}
 	next := r.pos + int64(size)

@@ -8,14 +8,14 @@
 //   - The position moves past a record only after all sinks have taken it, so
 //     a record may be given twice (after an error, or a restart) but is never
 //     left out. Sinks ignore what they already have.
-//   - Nothing polls: Advance wakes the goroutine when there is work.
+//   - Nothing polls: Advance wakes the goroutine when it sleeps and there is
+//     work, and who waits for a record gets it at once.
 package dispatcher
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
@@ -48,6 +48,12 @@ type Config struct {
 	Sinks  []Sink // called in this order for each record
 	From   message.LogOffset
 
+	// Awaited, if not nil, tells whether somebody waits for the next record;
+	// then it is dispatched at once. Otherwise records may gather for a tenth
+	// of a millisecond while more keep coming. Called from the dispatcher's
+	// goroutine.
+	Awaited func() bool
+
 	// Failed, if not nil, is told about each failed attempt: the position that
 	// could not be passed, and why. Called from the dispatcher's goroutine.
 	Failed func(message.LogOffset, error)
@@ -63,6 +69,7 @@ type Dispatcher struct {
 	position atomic.Int64 // end of what was dispatched
 	idle     atomic.Bool  // the goroutine sleeps, or is about to
 	kick     chan struct{}
+	timer    *time.Timer // of the goroutine
 	stop     chan struct{}
 	stopOnce sync.Once
 	done     chan struct{}
@@ -84,6 +91,7 @@ func Start(cfg Config) *Dispatcher {
 	d := &Dispatcher{
 		cfg:     cfg,
 		kick:    make(chan struct{}, 1),
+		timer:   time.NewTimer(time.Hour),
 		stop:    make(chan struct{}),
 		done:    make(chan struct{}),
 		waiters: make(map[*waiter]struct{}),
@@ -220,47 +228,48 @@ func (d *Dispatcher) run() {
 	}
 }
 
-// spins is how often the goroutine looks again before it sleeps. While messages
-// keep coming it never sleeps, so that a put does not pay for waking it.
-const spins = 100
+// gather is how long the goroutine lets records gather between two rounds while
+// they keep coming and nobody waits for them. Waking it for every few records
+// would cost the writer more than the records do.
+const gather = 100 * time.Microsecond
 
 // await returns true when there is work, false when it is time to stop. After a
 // failure it waits for pause or a kick first.
 func (d *Dispatcher) await(pause time.Duration) bool {
-	if pause > 0 {
-		t := time.NewTimer(pause)
-		defer t.Stop()
-		select {
-		case <-t.C:
-		case <-d.kick:
-		case <-d.stop:
-			return false
-		}
+	switch {
+	case pause > 0:
+		return d.sleep(pause)
+	case d.cfg.Awaited != nil && d.cfg.Awaited():
+	case !d.sleep(gather):
+		return false
+	}
+	if d.Lag() > 0 {
 		return true
 	}
-	for i := 0; ; i++ {
-		select {
-		case <-d.stop:
-			return false
-		default:
-		}
-		if d.Lag() > 0 {
-			return true
-		}
-		if i < spins {
-			runtime.Gosched()
-			continue
-		}
-		d.idle.Store(true)
-		if d.Lag() == 0 { // an Advance after this sees idle and kicks
-			select {
-			case <-d.kick:
-			case <-d.stop:
-			}
-		}
-		d.idle.Store(false)
-		i = 0
+	d.idle.Store(true)
+	defer d.idle.Store(false)
+	if d.Lag() > 0 { // it came before idle was seen
+		return true
 	}
+	select {
+	case <-d.kick:
+		return true
+	case <-d.stop:
+		return false
+	}
+}
+
+// sleep returns true after pause or a kick, false when it is time to stop.
+func (d *Dispatcher) sleep(pause time.Duration) bool {
+	d.timer.Reset(pause)
+	defer d.timer.Stop()
+	select {
+	case <-d.timer.C:
+	case <-d.kick:
+	case <-d.stop:
+		return false
+	}
+	return true
 }
 
 // round dispatches up to the target of now. A panic in a sink is an error like

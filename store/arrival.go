@@ -50,6 +50,9 @@ func (a *arrivals) remove(topic string, sub *subscription) {
 	a.waiting.Add(-1)
 }
 
+// awaited reports whether any reader waits.
+func (a *arrivals) awaited() bool { return a.waiting.Load() > 0 }
+
 // Dispatch implements dispatcher.Sink, after the sink of the consume queues.
 func (a *arrivals) Dispatch(r *message.DispatchRequest) error {
 	if a.waiting.Load() == 0 {

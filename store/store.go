@@ -158,7 +158,7 @@ func (s *DefaultMessageStore) start() {
 	s.log.Start(s.recovery.LogEnd, s.recovery.lastTime)
 	s.dispatcher = dispatcher.Start(dispatcher.Config{
 		Source: s.log, Sinks: []dispatcher.Sink{(*queueSink)(s), &s.arrivals},
-		From: s.recovery.LogEnd, Failed: s.dispatchFailed,
+		From: s.recovery.LogEnd, Failed: s.dispatchFailed, Awaited: s.arrivals.awaited,
 	})
 	s.background.Go(s.flushLoop)
 	s.background.Go(s.maintainLoop)

@@ -145,6 +145,9 @@ func (a *Ahead) attempt() {
 		err = a.extend(a.pos.Load() + a.cfg.Window)
 	}
 	a.populate()
+	if err == nil {
+		err = a.makeNext()
+	}
 	a.aim(err)
 }
 
@@ -184,6 +187,32 @@ func (a *Ahead) extend(target int64) error {
 		}
 	}
 	return nil
+}
+
+// makeNext makes the next file when the writer has passed the middle of its own: making it takes syncs, which can last
+// longer than the window does.
+func (a *Ahead) makeNext() error {
+	next, due := a.nextFile()
+	if next == 0 || a.pos.Load() < due {
+		return nil
+	}
+	f, err := a.fileFor(next)
+	if err != nil {
+		return err
+	}
+	f.Unpin()
+	return nil
+}
+
+// nextFile returns the base of the file after the writer's, and the position at which it is due; 0 if it is there, or
+// if the writer's own is not.
+func (a *Ahead) nextFile() (base, due int64) {
+	pos, size := a.pos.Load(), a.files.size
+	base = pos - pos%size + size
+	if last := a.files.Last(); last == nil || last.End() != base {
+		return 0, 0
+	}
+	return base, base - size/2
 }
 
 // fileFor returns the file that holds off, pinned, making it if it is the next one.
@@ -235,6 +264,9 @@ func (a *Ahead) aim(failed error) {
 		edge = min(edge, a.warm)
 	}
 	low := edge - a.cfg.Window/2
+	if next, due := a.nextFile(); next != 0 {
+		low = min(low, due)
+	}
 	if failed != nil {
 		low = max(low, a.pos.Load()+a.cfg.Window/16)
 	}
