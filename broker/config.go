@@ -1,0 +1,117 @@
+package broker
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/pocketmq/pocketmq/message"
+	"github.com/pocketmq/pocketmq/protocol"
+	"github.com/pocketmq/pocketmq/store"
+)
+
+// Defaults of Config.
+const (
+	DefaultCluster               = "DefaultCluster"
+	DefaultTopicQueueNums        = 4
+	DefaultOffsetPersistInterval = 5 * time.Second
+)
+
+// MaxQueueNums limits the queues of a topic on one broker.
+const MaxQueueNums = 1 << 16
+
+// Config says how a broker works. Store is required; the zero value of
+// everything else is right for most.
+type Config struct {
+	// Store is where messages go. The broker does not close it, and must be
+	// closed before it.
+	Store *store.DefaultMessageStore
+
+	// Name tells brokers of one name service apart. When empty it is made from
+	// the store's host, which belongs to the directory.
+	Name string
+	// Cluster is DefaultCluster when empty.
+	Cluster string
+	// NameService learns of the broker and its topics; nil for none.
+	NameService protocol.NameService
+
+	// TopicQueueNums is the number of queues of a topic that is made by its
+	// first message (RocketMQ's defaultTopicQueueNums), 4 when zero. A producer
+	// may ask for fewer.
+	TopicQueueNums int32
+	// NoAutoCreateTopic refuses messages to topics that do not exist.
+	NoAutoCreateTopic bool
+	// NoClusterProperty leaves out the property CLUSTER=<cluster>, which
+	// RocketMQ's broker adds to every message that it stores.
+	NoClusterProperty bool
+
+	// OffsetPersistInterval is how long a consumer's offset may stay unsaved.
+	OffsetPersistInterval time.Duration
+
+	// Now is the clock, time.Now when nil.
+	Now func() time.Time
+	// Logger gets rare events; nil logs nothing.
+	Logger *slog.Logger
+}
+
+func (c Config) withDefaults() Config {
+	if c.Name == "" && c.Store != nil {
+		c.Name = nameOf(c.Store.StoreHost())
+	}
+	if c.Cluster == "" {
+		c.Cluster = DefaultCluster
+	}
+	if c.TopicQueueNums == 0 {
+		c.TopicQueueNums = DefaultTopicQueueNums
+	}
+	if c.OffsetPersistInterval == 0 {
+		c.OffsetPersistInterval = DefaultOffsetPersistInterval
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+// validate reports every field that is out of range. c has its defaults.
+func (c Config) validate() error {
+	var errs []error
+	if c.Store == nil {
+		errs = append(errs, &message.IllegalError{Field: "Config.Store", Reason: "is missing"})
+	} else if err := checkConfigName("Config.Name", c.Name); err != nil {
+		errs = append(errs, err)
+	}
+	if err := checkConfigName("Config.Cluster", c.Cluster); err != nil {
+		errs = append(errs, err)
+	}
+	if c.TopicQueueNums < 1 || c.TopicQueueNums > MaxQueueNums {
+		errs = append(errs, queueNumsError("Config.TopicQueueNums", c.TopicQueueNums))
+	}
+	if c.OffsetPersistInterval < 0 {
+		errs = append(errs, &message.LimitError{Field: "Config.OffsetPersistInterval (negative)", Value: int64(c.OffsetPersistInterval), Unit: "ns"})
+	}
+	return errors.Join(errs...)
+}
+
+// checkConfigName wants a name that can be a topic, because RocketMQ's routes
+// have topics of these names.
+func checkConfigName(field, name string) error {
+	if err := protocol.CheckTopic(name); err != nil {
+		return fmt.Errorf("%s: %w", field, err)
+	}
+	return nil
+}
+
+func queueNumsError(field string, n int32) error {
+	return &message.LimitError{Field: field, Limit: MaxQueueNums, Value: int64(n), Unit: "queues"}
+}
+
+// nameOf makes "broker-127-1-2-3-10911" from an address.
+func nameOf(h message.Host) string {
+	return "broker-" + strings.Trim(strings.NewReplacer(".", "-", ":", "-", "[", "", "]", "").Replace(h.String()), "-")
+}

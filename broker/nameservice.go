@@ -1,0 +1,134 @@
+package broker
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/pocketmq/pocketmq/message"
+	"github.com/pocketmq/pocketmq/protocol"
+)
+
+// NameService is the name service of the brokers of one process. The zero
+// value is ready; its methods may be called concurrently.
+type NameService struct {
+	mu       sync.RWMutex
+	brokers  map[brokerKey]registration
+	watchers map[chan<- struct{}]struct{}
+}
+
+var _ protocol.NameService = (*NameService)(nil)
+
+type brokerKey struct {
+	name string
+	id   int64
+}
+
+type registration struct {
+	protocol.RegisterBrokerRequest
+
+	topics map[string]protocol.TopicConfig
+}
+
+// RouteOfTopic returns the brokers that have the topic, sorted by name. The
+// template topic has a route wherever topics may be made on first use.
+func (n *NameService) RouteOfTopic(_ context.Context, topic string) (protocol.TopicRoute, error) {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	var route protocol.TopicRoute
+	for _, r := range n.sorted() {
+		cfg, ok := r.topics[topic]
+		if !ok {
+			continue
+		}
+		if last := len(route.Brokers) - 1; last >= 0 && route.Brokers[last].Name == r.Name {
+			route.Brokers[last].Addrs[r.ID] = r.Addr
+			continue
+		}
+		route.Queues = append(route.Queues, protocol.QueueData{
+			BrokerName: r.Name, ReadQueueNums: cfg.ReadQueueNums, WriteQueueNums: cfg.WriteQueueNums,
+			Perm: cfg.Perm, SysFlag: cfg.SysFlag,
+		})
+		route.Brokers = append(route.Brokers, protocol.BrokerData{
+			Cluster: r.Cluster, Name: r.Name, Addrs: map[int64]string{r.ID: r.Addr},
+		})
+	}
+	if len(route.Queues) == 0 {
+		return route, topicNotExist(topic)
+	}
+	return route, nil
+}
+
+// sorted returns the registrations by name and id.
+func (n *NameService) sorted() []registration {
+	return slices.SortedFunc(maps.Values(n.brokers), func(a, b registration) int {
+		return cmp.Or(strings.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID))
+	})
+}
+
+// RegisterBroker adds a broker or replaces what is known about it.
+func (n *NameService) RegisterBroker(_ context.Context, req protocol.RegisterBrokerRequest) error {
+	topics := make(map[string]protocol.TopicConfig, len(req.Topics))
+	for _, cfg := range req.Topics {
+		topics[cfg.Name] = cfg
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	key := brokerKey{req.Name, req.ID}
+	if have, ok := n.brokers[key]; ok && have.Broker != req.Broker {
+		return &message.IllegalError{Field: "broker name", Value: req.Name, Reason: "is taken by another broker"}
+	}
+	if n.brokers == nil {
+		n.brokers = map[brokerKey]registration{}
+	}
+	n.brokers[key] = registration{req, topics}
+	n.notify()
+	return nil
+}
+
+// UnregisterBroker forgets a broker.
+func (n *NameService) UnregisterBroker(_ context.Context, name string, id int64) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	delete(n.brokers, brokerKey{name, id})
+	n.notify()
+	return nil
+}
+
+// Connect returns the broker that registered with the name.
+func (n *NameService) Connect(_ context.Context, b protocol.BrokerData) (protocol.Broker, error) {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	r, ok := n.brokers[brokerKey{b.Name, protocol.MasterID}]
+	if !ok || r.Broker == nil {
+		return nil, refuse(protocol.ServiceNotAvailable, "broker "+b.Name+" is not here", nil)
+	}
+	return r.Broker, nil
+}
+
+// WatchRoutes announces changes to ch without blocking.
+func (n *NameService) WatchRoutes(ch chan<- struct{}) (stop func()) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.watchers == nil {
+		n.watchers = map[chan<- struct{}]struct{}{}
+	}
+	n.watchers[ch] = struct{}{}
+	return func() {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		delete(n.watchers, ch)
+	}
+}
+
+func (n *NameService) notify() {
+	for ch := range n.watchers {
+		select {
+		case ch <- struct{}{}:
+		default:
+		}
+	}
+}

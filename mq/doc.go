@@ -1,0 +1,13 @@
+// Package mq has producers and consumers. They talk to brokers through package
+// protocol, so they neither know nor care where a broker lives.
+//
+// Laws of the package:
+//
+//   - Send returns nil exactly when the broker kept its promise. A message that
+//     was stored without it comes back with both a result and an error.
+//   - A caller's Message is never modified, nor kept beyond the call.
+//   - A consumer gets every message of its queues at least once, in the order
+//     of each queue, with its checksum verified. What can not be delivered is
+//     an error with its position, never a silent gap; the consumer goes on.
+//   - Every goroutine that a constructor starts ends in Close.
+package mq

@@ -1,0 +1,278 @@
+package mq
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/pocketmq/pocketmq/message"
+	"github.com/pocketmq/pocketmq/protocol"
+)
+
+// Defaults of ProducerConfig.
+const (
+	DefaultMaxMessageSize = 4 << 20
+	DefaultTopicQueueNums = 4
+	DefaultRetries        = 2
+)
+
+// ProducerConfig says how a producer works. Group, NameService and Connect are
+// required; the zero value of everything else is right for most.
+type ProducerConfig struct {
+	Group       string
+	NameService protocol.NameService
+	Connect     Connect
+
+	// MaxMessageSize limits a body, and what one batch takes, in bytes.
+	MaxMessageSize int
+	// Retries is how often a send that a broker refused is tried again: on
+	// another broker, or after a refresh of the route. Negative: never.
+	Retries int
+	// TemplateTopic and TopicQueueNums are for topics that are made by their
+	// first message: TBW102 and 4 when zero.
+	TemplateTopic  string
+	TopicQueueNums int32
+	// RouteInterval is how long a route counts without a change announced.
+	RouteInterval time.Duration
+
+	// Now is the clock, time.Now when nil.
+	Now func() time.Time
+	// Logger gets rare events; nil logs nothing.
+	Logger *slog.Logger
+}
+
+func (c ProducerConfig) withDefaults() ProducerConfig {
+	setDefault(&c.MaxMessageSize, DefaultMaxMessageSize)
+	setDefault(&c.Retries, DefaultRetries)
+	setDefault(&c.TemplateTopic, protocol.TemplateTopic)
+	setDefault(&c.TopicQueueNums, DefaultTopicQueueNums)
+	setDefault(&c.RouteInterval, DefaultRouteInterval)
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+func (c ProducerConfig) validate() error {
+	errs := []error{checkGroup(c.Group, defaultProducerGroup), checkNames(c.NameService, c.Connect)}
+	if c.MaxMessageSize < 0 {
+		errs = append(errs, negative("MaxMessageSize", int64(c.MaxMessageSize)))
+	}
+	if c.TopicQueueNums < 0 {
+		errs = append(errs, negative("TopicQueueNums", int64(c.TopicQueueNums)))
+	}
+	if c.RouteInterval < 0 {
+		errs = append(errs, negative("RouteInterval", int64(c.RouteInterval)))
+	}
+	return errors.Join(errs...)
+}
+
+func checkNames(names protocol.NameService, connect Connect) error {
+	if names == nil || connect == nil {
+		return &message.IllegalError{Field: "NameService or Connect", Reason: "is missing"}
+	}
+	return nil
+}
+
+func negative(field string, value int64) error {
+	return &message.LimitError{Field: "Config." + field + " (negative)", Value: value, Unit: "as number"}
+}
+
+func setDefault[T comparable](v *T, def T) {
+	var zero T
+	if *v == zero {
+		*v = def
+	}
+}
+
+// SendStatus says what became of a message. Its text is RocketMQ's name.
+type SendStatus uint8
+
+// The statuses. Only with SendOK is the error of a send nil.
+const (
+	SendNotStored        SendStatus = iota // the message is in no log
+	SendOK                                 // stored, and the broker's promise kept
+	SendFlushDiskTimeout                   // stored, not confirmed on disk; it may be delivered
+	SendFlushSlaveTimeout
+	SendSlaveNotAvailable
+)
+
+func (s SendStatus) String() string {
+	switch s {
+	case SendNotStored:
+		return "NOT_STORED"
+	case SendOK:
+		return "SEND_OK"
+	case SendFlushDiskTimeout:
+		return "FLUSH_DISK_TIMEOUT"
+	case SendFlushSlaveTimeout:
+		return "FLUSH_SLAVE_TIMEOUT"
+	case SendSlaveNotAvailable:
+		return "SLAVE_NOT_AVAILABLE"
+	}
+	return fmt.Sprintf("SendStatus(%d)", uint8(s))
+}
+
+func statusOf(code protocol.ResponseCode) SendStatus {
+	switch code {
+	case protocol.Success:
+		return SendOK
+	case protocol.FlushDiskTimeout:
+		return SendFlushDiskTimeout
+	case protocol.FlushSlaveTimeout:
+		return SendFlushSlaveTimeout
+	case protocol.SlaveNotAvailable:
+		return SendSlaveNotAvailable
+	}
+	return SendNotStored
+}
+
+// SendResult says where a message is. It is a value; the zero one is of a
+// message that was not stored.
+type SendResult struct {
+	Status      SendStatus
+	MsgID       string                  // the unique key: the message's own, or made by the producer
+	OffsetMsgID message.OffsetMessageID // names the record
+	Queue       protocol.MessageQueue
+	QueueOffset message.QueueOffset
+}
+
+// Producer sends messages. Its methods may be called concurrently; messages
+// that one goroutine sends to one queue keep their order. It has no goroutine.
+type Producer struct {
+	group     string
+	maxSize   int
+	retries   int
+	template  string
+	queueNums int32
+	now       func() time.Time
+
+	routes  routeCache
+	unwatch func()
+	closed  atomic.Bool
+	done    chan struct{}
+	once    sync.Once
+}
+
+// NewProducer makes a producer. No topic is looked up before the first send.
+func NewProducer(cfg ProducerConfig) (*Producer, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	p := &Producer{
+		group: cfg.Group, maxSize: cfg.MaxMessageSize, retries: cfg.Retries,
+		template: cfg.TemplateTopic, queueNums: cfg.TopicQueueNums, now: cfg.Now,
+		done: make(chan struct{}),
+		routes: routeCache{
+			names: cfg.NameService, connect: cfg.Connect,
+			template: cfg.TemplateTopic, queues: cfg.TopicQueueNums,
+			interval: cfg.RouteInterval, log: cfg.Logger,
+			changed: make(chan struct{}, 1),
+		},
+	}
+	p.routes.routes.Store(&map[string]*publishRoute{})
+	p.unwatch = cfg.NameService.WatchRoutes(p.routes.changed)
+	return p, nil
+}
+
+// Close makes further sends fail with message.ErrClosed. Sends that are under
+// way end as they would have. It is idempotent.
+func (p *Producer) Close() error {
+	p.once.Do(func() {
+		p.closed.Store(true)
+		p.unwatch()
+		close(p.done)
+	})
+	return nil
+}
+
+// Done is closed by Close.
+func (p *Producer) Done() <-chan struct{} { return p.done }
+
+// Queues returns the queues that messages of the topic are sent to in turn.
+func (p *Producer) Queues(ctx context.Context, topic string) ([]protocol.MessageQueue, error) {
+	if p.closed.Load() {
+		return nil, message.ErrClosed
+	}
+	r, err := p.routes.get(ctx, topic, p.now())
+	if err != nil {
+		return nil, err
+	}
+	return slices.Clone(r.queues), nil
+}
+
+// Send stores a message in the next queue of its topic, and returns when the
+// broker's flush promise is kept: with FlushSync, the default, the message is
+// on disk. The topic is made when it does not exist and the broker permits it.
+//
+// An error with Status SendNotStored means that the message is in no log: a
+// *message.IllegalError or *message.LimitError for a message that can not be
+// sent at all, message.ErrClosed, else a *SendError. With any other Status the
+// message is stored and may be delivered, but its promise was not kept. When
+// ctx ends after the message got its place, only the waiting ends.
+func (p *Producer) Send(ctx context.Context, m *message.Message) (SendResult, error) {
+	if err := p.check(m); err != nil {
+		return SendResult{}, err
+	}
+	return p.send(ctx, m, nil)
+}
+
+// SendToQueue is Send to one queue, without retries.
+func (p *Producer) SendToQueue(ctx context.Context, m *message.Message, q protocol.MessageQueue) (SendResult, error) {
+	if err := p.check(m); err != nil {
+		return SendResult{}, err
+	}
+	if q.Topic != m.Topic {
+		return SendResult{}, &message.IllegalError{Field: "topic", Value: m.Topic, Reason: "is not the queue's, which is " + q.Topic}
+	}
+	return p.send(ctx, m, &q)
+}
+
+func (p *Producer) check(m *message.Message) error {
+	if p.closed.Load() {
+		return message.ErrClosed
+	}
+	return checkMessage(m, p.maxSize)
+}
+
+// send sends a message that was checked, to queue or to one of its choice.
+func (p *Producer) send(ctx context.Context, m *message.Message, queue *protocol.MessageQueue) (SendResult, error) {
+	now := p.now()
+	req := p.request(m.Topic, now)
+	req.Message = *m
+	var key string
+	req.Message.Properties, key = withUniqueKey(m.Properties)
+
+	a := p.attempts(m.Topic, queue, now)
+	for a.next(ctx) {
+		req.QueueID = a.queue.QueueID
+		resp, err := a.broker.SendMessage(ctx, req)
+		if !a.done(ctx, resp.Code, err) {
+			continue
+		}
+		return SendResult{
+			Status: statusOf(resp.Code), MsgID: key, OffsetMsgID: resp.MessageID,
+			Queue: a.queue, QueueOffset: resp.QueueOffset,
+		}, a.err()
+	}
+	return SendResult{}, a.err()
+}
+
+func (p *Producer) request(topic string, now time.Time) protocol.SendMessageRequest {
+	return protocol.SendMessageRequest{
+		Group:                 p.group,
+		Message:               message.Message{Topic: topic},
+		BornTimestamp:         now.UnixMilli(),
+		DefaultTopic:          p.template,
+		DefaultTopicQueueNums: p.queueNums,
+	}
+}
