@@ -16,11 +16,11 @@ type Batch struct {
 // Encode makes the records for b: topic, queue, hosts, times and sysFlag of the
 // batch; flag, body and properties of each element, with the batch's properties
 // added. Each record's body must not be longer than maxBody, and all records
-// together must not exceed max bytes. host stands in for a zero StoreHost. On
+// together must not exceed maxSize bytes. host stands in for a zero StoreHost. On
 // an error b is empty.
 //
 // Source: RocketMQ store/CommitLog.java, MessageExtEncoder.encode(MessageExtBatch).
-func (b *Batch) Encode(m *message.MessageExtBatch, host message.Host, maxBody, max int) error {
+func (b *Batch) Encode(m *message.MessageExtBatch, host message.Host, maxBody, maxSize int) error {
 	b.records, b.starts = b.records[:0], b.starts[:0]
 	r := m.MessageExt
 	if r.StoreHost == (message.Host{}) {
@@ -34,8 +34,8 @@ func (b *Batch) Encode(m *message.MessageExtBatch, host message.Host, maxBody, m
 			err = r.Check(maxBody)
 		}
 		size := r.RecordSize()
-		if err == nil && len(b.records)+size > max {
-			err = &message.LimitError{Field: "batch (as records)", Limit: int64(max), Value: int64(len(b.records) + size)}
+		if err == nil && len(b.records)+size > maxSize {
+			err = &message.LimitError{Field: "batch (as records)", Limit: int64(maxSize), Value: int64(len(b.records) + size)}
 		}
 		if err != nil {
 			n := len(b.starts)

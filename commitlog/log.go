@@ -55,7 +55,9 @@ type Log struct {
 	size  int64 // of a file
 	ahead *segment.Ahead
 
+	_       [64]byte     // apart from what appends change under the lock
 	visible atomic.Int64 // readers and the dispatcher stay below
+	_       [64]byte
 	durable atomic.Int64 // synced
 
 	flushing sync.Mutex // held by the one Flush that works; taken before mu
@@ -118,6 +120,9 @@ func (l *Log) MinOffset() message.LogOffset {
 
 // Visible is the end of what may be read.
 func (l *Log) Visible() message.LogOffset { return message.LogOffset(l.visible.Load()) }
+
+// End is Visible, for the dispatcher: it implements dispatcher.Source.
+func (l *Log) End() message.LogOffset { return l.Visible() }
 
 // Durable is the end of what is known to be on disk.
 func (l *Log) Durable() message.LogOffset { return message.LogOffset(l.durable.Load()) }
@@ -244,8 +249,8 @@ func (l *Log) lock(ctx context.Context, size int64) error {
 	}
 }
 
-// ErrNoSegment: the next file could not be made, for another reason than a full
-// disk. Nothing was placed, and a later append may succeed.
+// ErrNoSegment says that the next file could not be made, for another reason
+// than a full disk. Nothing was placed, and a later append may succeed.
 var ErrNoSegment = errors.New("no segment file")
 
 // waitForSpace waits until everything before upTo has blocks in a file.

@@ -97,6 +97,32 @@ func at(f *segment.File, off message.LogOffset, damage error) error {
 	return &message.CorruptionError{File: f.Path(), Offset: off, Err: damage}
 }
 
+// HasBytes reports whether a record of that size could lie at off: the range is
+// within one file, and not all zero.
+func (l *Log) HasBytes(off message.LogOffset, size int64) bool {
+	f := l.Acquire(off)
+	if f == nil {
+		return false
+	}
+	defer f.Unpin()
+	at := int64(off) - f.Base()
+	if size < message.MinRecordSize || size > f.Size()-at {
+		return false
+	}
+	some, err := notZero(f, at, size)
+	return err == nil && some
+}
+
+func notZero(f *segment.File, at, size int64) (some bool, err error) {
+	defer f.Catch(debug.SetPanicOnFault(true), &err)
+	for _, c := range f.Bytes()[at : at+size] {
+		if c != 0 {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
 // FileStoredBefore returns the start of the newest file whose first record was
 // stored at or before the time (ms), else the start of the log: what lies before
 // it was on disk at that time.

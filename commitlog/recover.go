@@ -166,13 +166,20 @@ func (r *recovery) unreadable(f *segment.File, kind message.Kind, why error) {
 	next, damage := r.afterWhole(f)
 	switch {
 	case damage:
-	case !r.cfg.Clean && r.pos >= trusted, kind == message.KindNothing && r.pos == trusted:
+	case !r.cfg.Clean && r.pos >= trusted, kind == message.KindNothing && r.pos == trusted, kind == message.KindBlank && r.pos >= trusted:
 		r.done = true
 		return
+	case kind == message.KindBlank: // of the last file; what lies behind it in the file is undefined
+		r.done = true
+		if trusted <= f.End() { // the file behind it was not begun
+			r.pos = f.End()
+			return
+		}
+		next, damage = f.End(), true
 	default:
 		next, damage = r.log.nextRecord(r.pos, math.MaxInt64, r.found.LastTime)
 	}
-	if !damage && (r.pos >= trusted || kind == message.KindBlank) {
+	if !damage && r.pos >= trusted {
 		r.done = true
 		return
 	}

@@ -84,6 +84,8 @@ func damageOf(kind message.Kind, v message.View, err error) error {
 	switch kind {
 	case message.KindRecord:
 		return fmt.Errorf("%w: a record that was written for offset %d", message.ErrCorrupt, v.LogOffset())
+	case message.KindBlank:
+		return fmt.Errorf("%w: the file behind this one is missing", message.ErrCorrupt)
 	case message.KindNothing:
 		return fmt.Errorf("%w: zeros where a record should be", message.ErrCorrupt)
 	}

@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"math"
 	"runtime/debug"
+	"sync"
 	"sync/atomic"
 
 	"github.com/pocketmq/pocketmq/internal/segment"
@@ -30,7 +31,9 @@ type Queue struct {
 	min     atomic.Int64 // first message that can be read
 	max     atomic.Int64 // number of the next message
 	flushed atomic.Int64 // units before it are synced, as far as known
-	failed  error        // the sync that failed; owned by Flush
+
+	flushing sync.Mutex // held by the one Flush that works
+	failed   error      // the sync that failed; guarded by flushing
 }
 
 // Min is the number of the queue's first message that the log still has; equal
@@ -90,7 +93,9 @@ func (q *Queue) NextFile(off message.QueueOffset) message.QueueOffset {
 // Put makes u the unit of message off. What is there already is compared, and
 // replaced if it differs or if rewrite is set. A message beyond Max leaves
 // blanks for those between. In a queue without files it begins the file that
-// holds off, with blanks before it, and off becomes Min.
+// holds off, with blanks before it, and off becomes Min. A message before First,
+// which only a rebuild from the log brings, means that the first files were
+// lost: the queue starts again with it, and those behind it must follow.
 //
 // The unit is in the page cache on return: see Flush. An error matching
 // segment.ErrNoSpace means a full disk; the same call may succeed later.
@@ -100,6 +105,11 @@ func (q *Queue) NextFile(off message.QueueOffset) message.QueueOffset {
 func (q *Queue) Put(off message.QueueOffset, u Unit, rewrite bool) error {
 	if off < 0 || off > maxOffset {
 		return fmt.Errorf("consume queue %s: %w: message %d", q.files.Dir(), segment.ErrBadOffset, off)
+	}
+	if f := q.files.First(); f != nil && int64(off)*UnitSize < f.Base() {
+		if err := q.startAgain(f.Base()); err != nil {
+			return err
+		}
 	}
 	next := q.max.Load()
 	switch {
@@ -122,6 +132,17 @@ func (q *Queue) Put(off message.QueueOffset, u Unit, rewrite bool) error {
 	return nil
 }
 
+// startAgain removes all files, of which base is the first.
+func (q *Queue) startAgain(base int64) error {
+	if _, _, err := q.files.CutAfter(base, false); err != nil {
+		return fmt.Errorf("consume queue: %w", err)
+	}
+	q.min.Store(0)
+	q.max.Store(0)
+	q.flushed.Store(0)
+	return nil
+}
+
 // maxOffset is the last message whose unit has a place in 63 bits.
 const maxOffset = math.MaxInt64/UnitSize - 1
 
@@ -134,6 +155,9 @@ func (q *Queue) fill(from, off int64) error {
 		from = off - off%(q.files.FileSize()/UnitSize)
 		if q.files.Last() != nil {
 			from = q.first()
+		}
+		if from > off {
+			return &segment.GapError{Path: q.files.Dir(), Got: off * UnitSize, Want: from * UnitSize}
 		}
 		q.flushed.Store(from)
 	}
@@ -188,10 +212,12 @@ func writeUnit(f *segment.File, at int64, u Unit) (err error) {
 	return nil
 }
 
-// Flush syncs the units that are not known to be on disk. It may run while
-// units are put. The first failure is final, because a second sync would
-// vouch for what the first one lost: every later call returns it.
+// Flush syncs the units that are not known to be on disk. It may be called
+// concurrently with everything. The first failure is final, because a second
+// sync would vouch for what the first one lost: every later call returns it.
 func (q *Queue) Flush() error {
+	q.flushing.Lock()
+	defer q.flushing.Unlock()
 	from, to := q.flushed.Load(), q.max.Load()
 	if from >= to || q.failed != nil {
 		return q.failed
@@ -255,6 +281,10 @@ func (q *Queue) lastReal(lo, mid int64) (int64, Unit, error) {
 		}
 	}
 }
+
+// First is the number of the first message whose unit has a file: it or one
+// behind it is Min.
+func (q *Queue) First() message.QueueOffset { return message.QueueOffset(q.first()) }
 
 // first is the number of the first unit that has a file.
 func (q *Queue) first() int64 {

@@ -27,8 +27,8 @@ type Config struct {
 // allocationStep is how much of a queue's file gets blocks at once: 3,276 units.
 const allocationStep = 64 << 10
 
-// Table is all queues of a store. Find and All may be called concurrently with
-// everything, and Flush with Make; the rest is for one goroutine at a time.
+// Table is all queues of a store. Find, All and Flush may be called concurrently
+// with everything; the rest is for one goroutine at a time.
 type Table struct {
 	cfg Config
 

@@ -8,8 +8,8 @@
 //   - The position moves past a record only after all sinks have taken it, so
 //     a record may be given twice (after an error, or a restart) but is never
 //     left out. Sinks ignore what they already have.
-//   - Nothing polls: Advance wakes the goroutine when it sleeps and there is
-//     work, and who waits for a record gets it at once.
+//   - Nothing polls: Notify wakes the goroutine when it sleeps, and who waits
+//     for a record gets it at once.
 package dispatcher
 
 import (
@@ -26,6 +26,9 @@ import (
 
 // Source is the log.
 type Source interface {
+	// End is the end of what may be dispatched now: the end of a record. It
+	// never decreases, and is called by any goroutine.
+	End() message.LogOffset
 	// Scan calls visit for each record in [from, to), in order, from the
 	// calling goroutine. to is the end of a record. The request and its memory
 	// are valid during the call only. Scan returns the position after the last
@@ -65,13 +68,19 @@ type Dispatcher struct {
 	cfg   Config
 	visit func(*message.DispatchRequest) error // d.dispatch, made once
 
-	target   atomic.Int64 // end of what may be dispatched
-	position atomic.Int64 // end of what was dispatched
-	idle     atomic.Bool  // the goroutine sleeps, or is about to
-	kick     chan struct{}
+	idle atomic.Bool // the goroutine sleeps, or is about to
+	kick chan struct{}
+
+	_        [64]byte     // what the writer reads for each record is apart from what is written for each
+	position atomic.Int64 // end of what was dispatched, as far as told
+	next     int64        // end of what was dispatched; of the goroutine
+	taken    int          // records since position was told; of the goroutine
+	_        [64]byte
+
 	timer    *time.Timer // of the goroutine
 	stop     chan struct{}
 	stopOnce sync.Once
+	stopping atomic.Bool
 	done     chan struct{}
 
 	waiting atomic.Int32 // number of waiters, read without the lock
@@ -85,8 +94,7 @@ type waiter struct {
 	result chan error // buffered, gets one value
 }
 
-// Start begins to dispatch from cfg.From; there is nothing to do before the
-// first Advance. Close ends it.
+// Start begins to dispatch from cfg.From. Close ends it.
 func Start(cfg Config) *Dispatcher {
 	d := &Dispatcher{
 		cfg:     cfg,
@@ -97,24 +105,15 @@ func Start(cfg Config) *Dispatcher {
 		waiters: make(map[*waiter]struct{}),
 	}
 	d.visit = d.dispatch
-	d.target.Store(int64(cfg.From))
-	d.position.Store(int64(cfg.From))
+	d.next = int64(cfg.From)
+	d.position.Store(d.next)
 	go d.run()
 	return d
 }
 
-// Advance says that everything before to may be dispatched now. A smaller
-// value than before has no effect. It neither blocks nor allocates.
-func (d *Dispatcher) Advance(to message.LogOffset) {
-	for {
-		old := d.target.Load()
-		if int64(to) <= old {
-			return
-		}
-		if d.target.CompareAndSwap(old, int64(to)) {
-			break
-		}
-	}
+// Notify says that the source has more. Call it after End has grown. It neither
+// blocks nor allocates.
+func (d *Dispatcher) Notify() {
 	if d.idle.Load() {
 		d.wake()
 	}
@@ -127,11 +126,12 @@ func (d *Dispatcher) wake() {
 	}
 }
 
-// Position is the end of what all sinks have taken.
+// Position is the end of what all sinks have taken. It may lag behind by some
+// records, but not while anybody waits.
 func (d *Dispatcher) Position() message.LogOffset { return message.LogOffset(d.position.Load()) }
 
 // Lag is the number of bytes that may be dispatched and are not yet.
-func (d *Dispatcher) Lag() int64 { return max(0, d.target.Load()-d.position.Load()) }
+func (d *Dispatcher) Lag() int64 { return max(0, int64(d.cfg.Source.End())-d.position.Load()) }
 
 // Wait blocks until everything before upTo has been dispatched. It returns
 // earlier with ctx's error, with the error of a failed attempt (the dispatcher
@@ -196,7 +196,10 @@ func (d *Dispatcher) answer(err error) {
 // Close stops after the record that is under way and ends the goroutine. What
 // was not dispatched comes again after the next start. It is idempotent.
 func (d *Dispatcher) Close() error {
-	d.stopOnce.Do(func() { close(d.stop) })
+	d.stopOnce.Do(func() {
+		d.stopping.Store(true)
+		close(d.stop)
+	})
 	<-d.done
 	d.mu.Lock()
 	d.closed = true
@@ -272,44 +275,53 @@ func (d *Dispatcher) sleep(pause time.Duration) bool {
 	return true
 }
 
-// round dispatches up to the target of now. A panic in a sink is an error like
-// any other: the goroutine lives on, and the position stays.
+// round dispatches up to the source's end of now. A panic in a sink is an error
+// like any other: the goroutine lives on, and the position stays.
 func (d *Dispatcher) round() (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("dispatcher: panic: %v\n%s", r, debug.Stack())
 		}
+		d.tell()
 		if err != nil && !errors.Is(err, message.ErrClosed) && d.cfg.Failed != nil {
 			d.cfg.Failed(d.Position(), err)
 		}
 	}()
-	from := d.Position()
-	to := message.LogOffset(d.target.Load())
+	from, to := d.Position(), d.cfg.Source.End()
 	if from >= to {
 		return nil
 	}
 	_, err = d.cfg.Source.Scan(from, to, d.visit)
 	if err == nil {
-		d.position.Store(int64(to)) // past a blank at the end of a file, too
+		d.next = int64(to) // past a blank at the end of a file, too
 	}
 	return err
 }
 
-// dispatch gives one record to every sink and moves the position past it.
+// untold is the most records that position may lag behind.
+const untold = 128
+
+// dispatch gives one record to every sink.
 func (d *Dispatcher) dispatch(r *message.DispatchRequest) error {
-	select {
-	case <-d.stop:
+	if d.stopping.Load() {
 		return message.ErrClosed
-	default:
 	}
 	for _, s := range d.cfg.Sinks {
 		if err := s.Dispatch(r); err != nil {
 			return err
 		}
 	}
-	d.position.Store(int64(r.LogOffset()) + int64(r.Size()))
-	if d.waiting.Load() > 0 {
-		d.answer(nil)
+	d.next = int64(r.LogOffset()) + int64(r.Size())
+	d.taken++
+	if d.taken >= untold || d.waiting.Load() > 0 {
+		d.tell()
 	}
 	return nil
+}
+
+// tell publishes the position, and answers who waited for it.
+func (d *Dispatcher) tell() {
+	d.position.Store(d.next)
+	d.taken = 0
+	d.answer(nil)
 }

@@ -101,6 +101,11 @@ func (m *MessageExt) Check(maxBody int) error {
 	if m.QueueID < 0 {
 		return &IllegalError{"queue id", strconv.Itoa(int(m.QueueID)), "is negative"}
 	}
+	return m.CheckLengths(maxBody)
+}
+
+// CheckLengths is the part of Check that is about body and properties.
+func (m *MessageExt) CheckLengths(maxBody int) error {
 	if len(m.Body) > maxBody {
 		return &LimitError{Field: "body", Limit: int64(maxBody), Value: int64(len(m.Body))}
 	}

@@ -23,7 +23,7 @@ func (s *DefaultMessageStore) flushLoop() {
 			}
 			s.flushPending.Store(false) // what comes from here on needs another sync
 		}
-		s.flush()
+		_ = s.flush() // those who wait get the error; it is logged, and final
 	}
 }
 
@@ -32,7 +32,7 @@ func (s *DefaultMessageStore) flush() error {
 	refused := s.log.Refusal()
 	err := s.log.Flush()
 	s.stats.syncs.Add(1)
-	s.dispatcher.Advance(s.log.Visible())
+	s.dispatcher.Notify()
 	if err != nil && refused == nil {
 		s.cfg.Logger.Error("sync failed: no more writes until the store is opened again", "dir", s.dir, "err", err)
 	}
@@ -81,8 +81,8 @@ func (s *DefaultMessageStore) maintainLoop() {
 // that vouches for: the checkpoint for RocketMQ, and now and then, or with
 // final set, the recovery point for ourselves.
 func (s *DefaultMessageStore) saveProgress(final bool) error {
-	position := s.dispatcher.Position() // before the syncs: they cover this much and no more
-	last := identify(s.log, message.LogOffset(s.lastDispatched.Load()))
+	last := identify(s.log, message.LogOffset(s.lastDispatched.Load())) // before the syncs: they cover this much and no more
+	position := last.LogOffset + message.LogOffset(last.Size)
 	points := queuePoints(s.queues, position)
 	if err := s.log.Flush(); err != nil {
 		return err

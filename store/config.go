@@ -17,12 +17,12 @@ import (
 type FlushMode uint8
 
 const (
-	// FlushSync, the default: the message is on disk. Writers share syncs. It
+	// FlushSync is the default: the message is on disk. Writers share syncs. It
 	// survives a kill of the process, a crash of the system, and loss of power
 	// as far as the device keeps what it confirmed. (RocketMQ's default is
 	// FlushAsync.)
 	FlushSync FlushMode = iota
-	// FlushAsync: the message is in the page cache and on its way to disk
+	// FlushAsync means that the message is in the page cache and on its way to disk
 	// within Config.FlushInterval. It survives a kill of the process; a crash
 	// of the system or loss of power may take what was not yet synced.
 	FlushAsync

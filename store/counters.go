@@ -2,16 +2,19 @@ package store
 
 import (
 	"sync"
+	"sync/atomic"
 
 	"github.com/pocketmq/pocketmq/commitlog"
 	"github.com/pocketmq/pocketmq/message"
 )
 
 // counters finds the counter that numbers a queue's messages: RocketMQ's
-// topicQueueTable.
+// topicQueueTable. A topic that has a counter has passed message.CheckTopic.
 type counters struct {
+	recent [64]atomic.Pointer[namedCounter] // of the queues used last, by a weak hash; read without a lock
+
 	mu sync.RWMutex
-	m  map[queueKey]*commitlog.Counter
+	m  map[queueKey]*namedCounter
 }
 
 type queueKey struct {
@@ -19,32 +22,47 @@ type queueKey struct {
 	id    int32
 }
 
-// get returns the queue's counter; one that is new starts at 0.
-func (c *counters) get(topic string, id int32) *commitlog.Counter {
-	k := queueKey{topic, id}
-	c.mu.RLock()
-	counter := c.m[k]
-	c.mu.RUnlock()
-	if counter != nil {
-		return counter
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.m == nil {
-		c.m = make(map[queueKey]*commitlog.Counter)
-	}
-	if c.m[k] == nil {
-		k.topic = string([]byte(topic)) // the caller's string may be part of something large
-		c.m[k] = commitlog.NewCounter(0)
-	}
-	return c.m[k]
+type namedCounter struct {
+	queueKey
+
+	counter commitlog.Counter
 }
 
-func (c *counters) set(topic string, id int32, next message.QueueOffset) {
+// slot is where a queue is remembered. Queues of one topic get slots of their own.
+func (c *counters) slot(topic string, id int32) *atomic.Pointer[namedCounter] {
+	h := uint(id) + uint(len(topic))*7
+	if topic != "" {
+		h += uint(topic[0])*31 + uint(topic[len(topic)-1])*13
+	}
+	return &c.recent[h%uint(len(c.recent))]
+}
+
+// find returns the queue's counter, nil if it has none.
+func (c *counters) find(topic string, id int32) *commitlog.Counter {
+	slot := c.slot(topic, id)
+	if n := slot.Load(); n != nil && n.id == id && n.topic == topic {
+		return &n.counter
+	}
+	c.mu.RLock()
+	n := c.m[queueKey{topic, id}]
+	c.mu.RUnlock()
+	if n == nil {
+		return nil
+	}
+	slot.Store(n)
+	return &n.counter
+}
+
+// set gives the queue a counter that goes on at next, if it has none.
+func (c *counters) set(topic string, id int32, next message.QueueOffset) *commitlog.Counter {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.m == nil {
-		c.m = make(map[queueKey]*commitlog.Counter)
+		c.m = make(map[queueKey]*namedCounter)
 	}
-	c.m[queueKey{topic, id}] = commitlog.NewCounter(next)
+	k := queueKey{string([]byte(topic)), id} // a copy: the caller's string may be part of something large
+	if c.m[k] == nil {
+		c.m[k] = &namedCounter{k, *commitlog.NewCounter(next)}
+	}
+	return &c.m[k].counter
 }

@@ -2,7 +2,7 @@ package store
 
 import (
 	"context"
-	"fmt"
+	"strconv"
 
 	"github.com/pocketmq/pocketmq/commitlog"
 	"github.com/pocketmq/pocketmq/consumequeue"
@@ -29,33 +29,39 @@ func (s *queueSink) put(r *message.DispatchRequest, rewrite bool) error {
 	if !r.SysFlag().Queued() {
 		return nil
 	}
-	q := consumequeue.Find(s.queues, r.Topic(), r.QueueID())
+	q := s.lastQueue
+	if q == nil || q.ID != r.QueueID() || q.Topic != string(r.Topic()) {
+		q = consumequeue.Find(s.queues, r.Topic(), r.QueueID())
+	}
+	if misfit := s.misfit(r, q == nil); misfit != nil {
+		(*DefaultMessageStore)(s).damaged(commitlog.Damage{From: r.LogOffset(), To: r.LogOffset() + message.LogOffset(r.Size()), Err: misfit})
+		return nil //nolint:nilerr // it is reported, and passed over
+	}
 	if q == nil {
-		topic := string(r.Topic())
-		if err := checkStoredQueue(topic, r.QueueID()); err != nil {
-			// RocketMQ wrote it; to us it is a record that no queue can hold.
-			(*DefaultMessageStore)(s).damaged(commitlog.Damage{From: r.LogOffset(), To: r.LogOffset() + message.LogOffset(r.Size()), Err: err})
-			return nil
-		}
 		var err error
-		if q, err = s.queues.Make(topic, r.QueueID()); err != nil {
+		if q, err = s.queues.Make(string(r.Topic()), r.QueueID()); err != nil {
 			return typed(err)
 		}
 	}
+	s.lastQueue = q
 	unit := consumequeue.Unit{LogOffset: r.LogOffset(), Size: int32(r.Size()), TagsCode: r.TagsCode}
-	if r.QueueOffset() < 0 {
-		return nil
-	}
 	return typed(q.Put(r.QueueOffset(), unit, rewrite))
 }
 
-// checkStoredQueue says whether topic and queue id of a record can name a
-// directory.
-func checkStoredQueue(topic string, queueID int32) error {
-	if queueID < 0 {
-		return &message.IllegalError{Field: "queue id", Value: fmt.Sprint(queueID), Reason: "is negative"}
+// misfit says why no queue can hold the record: its topic and queue id can not
+// name a directory, or its header was damaged, which no checksum tells. Before a
+// message with number n there are n records in the log.
+func (s *queueSink) misfit(r *message.DispatchRequest, newQueue bool) error {
+	if off, most := int64(r.QueueOffset()), int64(r.LogOffset())/message.MinRecordSize; off < 0 || off > most {
+		return &message.LimitError{Field: "queue offset", Limit: most, Value: off, Unit: "as number"}
 	}
-	return message.CheckStoredTopic(topic)
+	if !newQueue {
+		return nil
+	}
+	if r.QueueID() < 0 {
+		return &message.IllegalError{Field: "queue id", Value: strconv.Itoa(int(r.QueueID())), Reason: "is negative"}
+	}
+	return message.CheckStoredTopic(string(r.Topic()))
 }
 
 // dispatchFailed hears of each attempt to dispatch that failed; the dispatcher

@@ -96,6 +96,10 @@ func (s *DefaultMessageStore) GetMessage(ctx context.Context, query GetQuery) (*
 	}
 	g := get{store: s, query: query, queue: q, result: r}
 	err := g.run()
+	if s.closed.Load() { // files that are closed meanwhile look like files that are gone
+		r.Release()
+		return nil, fmt.Errorf("store: %w", message.ErrClosed)
+	}
 	s.stats.getMessages.Add(int64(len(r.Messages)))
 	s.stats.getBytes.Add(int64(r.Bytes))
 	return r, typed(err)
@@ -123,7 +127,6 @@ type get struct {
 	queue    *consumequeue.Queue
 	result   *GetMessageResult
 	file     *segment.File     // last one pinned; in result.pins
-	missing  bool              // a unit's file was gone
 	skipTo   message.LogOffset // units before it are in a file that is gone
 	filtered bool              // the last unit left out was left out by a filter
 }
@@ -138,14 +141,18 @@ func (g *get) run() error {
 	g.result.NextBeginOffset = fileEnd
 	for budget > 0 && at < fileEnd {
 		n, err := g.queue.Read(at, units[:min(budget, unitChunk, int(fileEnd-at))])
-		if err != nil {
+		if err != nil && len(g.result.Messages) > 0 {
+			return g.end(at)
+		}
+		if err != nil { // the log has the messages: the next Open makes the units again
+			g.result.NextBeginOffset = at
 			return err
 		}
 		if n == 0 {
 			break
 		}
 		for _, u := range units[:n] {
-			more, err := g.unit(u)
+			more, err := g.unit(at, u)
 			if err != nil && len(g.result.Messages) > 0 {
 				return g.end(at) // the next call meets it first
 			}
@@ -180,8 +187,8 @@ func (g *get) end(next message.QueueOffset) error {
 	return nil
 }
 
-// unit looks at one message; false when the answer is full without it.
-func (g *get) unit(u consumequeue.Unit) (more bool, err error) {
+// unit looks at message at; false when the answer is full without it.
+func (g *get) unit(at message.QueueOffset, u consumequeue.Unit) (more bool, err error) {
 	r := g.result
 	if u.LogOffset < g.skipTo || u.IsBlank() {
 		return true, nil
@@ -194,14 +201,16 @@ func (g *get) unit(u consumequeue.Unit) (more bool, err error) {
 		return true, nil
 	}
 	if !g.pin(u.LogOffset) {
+		if u.LogOffset >= g.store.log.MinOffset() {
+			return false, g.damagedUnit(at, u)
+		}
 		g.filtered = false
 		g.skipTo = g.store.log.NextFile(u.LogOffset)
 		return true, nil
 	}
 	v, err := g.store.log.Read(g.file, u.LogOffset, g.query.Verify)
-	if errors.Is(err, message.ErrOffsetNotFound) { // beyond what is visible: cut meanwhile
-		g.filtered = false
-		return true, nil
+	if errors.Is(err, message.ErrOffsetNotFound) || err == nil && !g.wanted(at, u, v) {
+		return false, g.damagedUnit(at, u)
 	}
 	if err != nil {
 		return false, fmt.Errorf("queue %s/%d: %w", g.query.Topic, g.query.QueueID, err)
@@ -214,6 +223,18 @@ func (g *get) unit(u consumequeue.Unit) (more bool, err error) {
 	r.Bytes += v.Size()
 	g.skipTo = 0
 	return true, nil
+}
+
+// wanted reports whether the unit's record is the message that was asked for.
+func (g *get) wanted(at message.QueueOffset, u consumequeue.Unit, v message.View) bool {
+	return v.QueueOffset() == at && v.QueueID() == g.query.QueueID && v.Size() == int(u.Size) && string(v.Topic()) == g.query.Topic
+}
+
+// damagedUnit says that a unit does not lead to its message. What is in the log
+// is not lost: without the consume queue, Open makes it again.
+func (g *get) damagedUnit(at message.QueueOffset, u consumequeue.Unit) error {
+	return fmt.Errorf("queue %s/%d: %w: unit %d does not lead to its message (log offset %d, %d bytes)",
+		g.query.Topic, g.query.QueueID, message.ErrCorrupt, at, u.LogOffset, u.Size)
 }
 
 // full reports whether a record of size more bytes is too much.
@@ -258,6 +279,9 @@ func (s *DefaultMessageStore) LookMessageByOffset(ctx context.Context, off messa
 		return message.MessageExt{}, err
 	}
 	f := s.log.Acquire(off)
+	if f == nil && s.closed.Load() {
+		return message.MessageExt{}, s.checkOpen()
+	}
 	if f == nil {
 		return message.MessageExt{}, fmt.Errorf("look at offset %d: %w", off, message.ErrOffsetNotFound)
 	}

@@ -50,11 +50,11 @@ const (
 // been looked at before: RocketMQ recovers first and locks afterwards.
 func takeOwnership(c Config, dir string) (*owner, error) {
 	if err := c.fs.MkdirAll(dir, c.DirMode); err != nil {
-		return nil, describeDir(c.fs, dir, err)
+		return nil, describeDir(dir, err)
 	}
 	lock, err := openOrCreate(c.fs, filepath.Join(dir, lockFile), c.FileMode)
 	if err != nil {
-		return nil, describeDir(c.fs, dir, err)
+		return nil, describeDir(dir, err)
 	}
 	o := &owner{fs: c.fs, dir: dir, lock: lock}
 	if err := lock.Lock(); err != nil {
@@ -71,7 +71,7 @@ func takeOwnership(c Config, dir string) (*owner, error) {
 }
 
 // describeDir tells the errors apart that a bad path gives.
-func describeDir(fsys segment.FS, dir string, err error) error {
+func describeDir(dir string, err error) error {
 	info, statErr := os.Stat(dir) // follows a link: the root may be one
 	switch {
 	case statErr == nil && !info.IsDir():

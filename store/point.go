@@ -26,10 +26,11 @@ type lastRecord struct {
 	StoreTimestamp int64             `json:"storeTimestamp"`
 }
 
-// queuePoint says how many units of a queue are before LogOffset.
+// queuePoint says which units of a queue are before LogOffset: [First, Max).
 type queuePoint struct {
 	Topic   string              `json:"topic"`
 	QueueID int32               `json:"queueId"`
+	First   message.QueueOffset `json:"first"`
 	Max     message.QueueOffset `json:"max"`
 }
 
@@ -66,6 +67,11 @@ func (p recoveryPoint) holds(log *commitlog.Log, queues *consumequeue.Table) boo
 		if u, ok := q.At(qp.Max - 1); !ok || u.LogOffset >= p.LogOffset || u == (consumequeue.Unit{}) {
 			return false
 		}
+		if first := q.First(); first > qp.First { // the log may have lost these as well
+			if u, ok := q.At(first); !ok || u.LogOffset >= log.MinOffset() {
+				return false
+			}
+		}
 	}
 	return true
 }
@@ -87,7 +93,7 @@ func queuePoints(queues *consumequeue.Table, off message.LogOffset) []queuePoint
 			n--
 		}
 		if n > 0 {
-			points = append(points, queuePoint{q.Topic, q.ID, n})
+			points = append(points, queuePoint{q.Topic, q.ID, q.First(), n})
 		}
 	}
 	return points

@@ -28,13 +28,14 @@ import (
 //
 // Source: RocketMQ store/DefaultMessageStore.java, asyncPutMessage.
 func (s *DefaultMessageStore) PutMessage(ctx context.Context, m *message.MessageExtBrokerInner) (PutMessageResult, error) {
-	if err := m.Check(s.cfg.MaxBodySize); err != nil {
+	counter, err := s.check(&m.MessageExt)
+	if err != nil {
 		return s.refused(fmt.Errorf("put: %w", err), string(m.Properties))
 	}
 	if err := s.admit(ctx); err != nil {
 		return s.refused(err, "")
 	}
-	p, err := s.log.Append(ctx, &m.MessageExt, s.counters.get(m.Topic, m.QueueID))
+	p, err := s.log.Append(ctx, &m.MessageExt, counter)
 	if err != nil {
 		return s.refused(fmt.Errorf("put: %w", err), "")
 	}
@@ -56,16 +57,37 @@ func (s *DefaultMessageStore) PutMessages(ctx context.Context, b *message.Messag
 	records := batches.Get().(*commitlog.Batch)
 	defer batches.Put(records)
 	if err := records.Encode(b, s.host, s.cfg.MaxBodySize, s.cfg.MaxBodySize+message.MaxRecordOverhead); err != nil {
-		return s.refused(fmt.Errorf("put: %w", err), "")
+		r, err := s.refused(fmt.Errorf("put: %w", err), "")
+		if errors.Is(err, message.ErrCorrupt) { // it is the batch that can not be read
+			r.Status = PutMessageIllegal
+		}
+		return r, err
 	}
 	if records.Len() == 0 {
 		return s.refused(fmt.Errorf("put: %w", &message.IllegalError{Field: "batch", Reason: "has no message"}), "")
 	}
-	p, err := s.log.AppendBatch(ctx, records, s.counters.get(b.Topic, b.QueueID))
+	counter := s.counters.find(b.Topic, b.QueueID)
+	if counter == nil { // each record has passed the check of its topic
+		counter = s.counters.set(b.Topic, b.QueueID, 0)
+	}
+	p, err := s.log.AppendBatch(ctx, records, counter)
 	if err != nil {
 		return s.refused(fmt.Errorf("put: %w", err), "")
 	}
 	return s.finish(ctx, p, PutMessageResult{Count: records.Len(), Offsets: records.LogOffsets(p.LogOffset), StoreHost: b.StoreHost}, b.NoWait)
+}
+
+// check refuses what would harm the log, and returns the counter of the queue.
+func (s *DefaultMessageStore) check(m *message.MessageExt) (*commitlog.Counter, error) {
+	// A queue that has a counter was looked at before, but RocketMQ may have
+	// made it with a longer topic.
+	if counter := s.counters.find(m.Topic, m.QueueID); counter != nil && len(m.Topic) <= message.MaxTopicLength {
+		return counter, m.CheckLengths(s.cfg.MaxBodySize)
+	}
+	if err := m.Check(s.cfg.MaxBodySize); err != nil {
+		return nil, err
+	}
+	return s.counters.set(m.Topic, m.QueueID, 0), nil
 }
 
 // batches keeps the buffers in which batches are encoded.
@@ -93,6 +115,13 @@ func (s *DefaultMessageStore) admit(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	if int64(s.log.Visible()) < s.lagCheck.Load() {
+		return nil
+	}
+	if s.dispatcher.Lag() <= s.cfg.MaxDispatchLag/2 {
+		s.lagCheck.Store(int64(s.dispatcher.Position()) + s.cfg.MaxDispatchLag) // until then it can not be exceeded
+		return nil
+	}
 	if s.dispatcher.Lag() <= s.cfg.MaxDispatchLag {
 		return nil
 	}
@@ -114,7 +143,7 @@ func (s *DefaultMessageStore) finish(ctx context.Context, p commitlog.Placement,
 	s.stats.putMessages.Add(int64(r.Count))
 	s.stats.putBytes.Add(int64(r.Bytes))
 	if s.cfg.Flush == FlushAsync {
-		s.dispatcher.Advance(p.End())
+		s.dispatcher.Notify()
 		if !s.flushPending.Load() && !s.flushPending.Swap(true) {
 			kick(s.flushKick)
 		}

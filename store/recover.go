@@ -107,7 +107,7 @@ func (s *DefaultMessageStore) recover(ctx context.Context) error {
 func (s *DefaultMessageStore) trustedEnd(point recoveryPoint) message.LogOffset {
 	switch {
 	case s.recovery.Clean:
-		end := lastReferenced(s.queues)
+		end := s.lastReferenced()
 		if s.recovery.FromPoint {
 			end = max(end, point.LogOffset)
 		}
@@ -118,11 +118,13 @@ func (s *DefaultMessageStore) trustedEnd(point recoveryPoint) message.LogOffset 
 	return s.log.FileStoredBefore(s.checkpoint.minTimestamp())
 }
 
-// lastReferenced is the end of the last record that a queue has.
-func lastReferenced(queues *consumequeue.Table) message.LogOffset {
+// lastReferenced is the end of the last record that a queue has. A unit that
+// points at nothing but zeros, or beyond a file, is damaged and does not count.
+func (s *DefaultMessageStore) lastReferenced() message.LogOffset {
 	var end message.LogOffset
-	for _, q := range queues.All() {
-		if u, ok := q.At(q.Max() - 1); ok && !u.IsBlank() {
+	for _, q := range s.queues.All() {
+		u, ok := q.At(q.Max() - 1)
+		if ok && !u.IsBlank() && s.log.HasBytes(u.LogOffset, int64(u.Size)) {
 			end = max(end, u.LogOffset+message.LogOffset(u.Size))
 		}
 	}

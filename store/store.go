@@ -35,7 +35,12 @@ type DefaultMessageStore struct {
 	checkpoint checkpoint // used by the maintenance goroutine, and by Open and teardown
 	point      message.LogOffset
 
-	lastDispatched atomic.Int64 // log offset of the last record dispatched, -1 for none
+	_              [64]byte            // what the dispatcher writes for each record is apart from what puts read
+	lastDispatched atomic.Int64        // log offset of the last record dispatched, -1 for none
+	lastQueue      *consumequeue.Queue // that a unit was put into; of the goroutine that dispatches
+	_              [64]byte
+
+	lagCheck atomic.Int64 // a log that ends before it needs no look at the dispatcher: see admit
 
 	flushKick    chan struct{} // there is something to sync in the log
 	flushPending atomic.Bool   // FlushAsync: a kick was sent and its sync has not begun
@@ -210,7 +215,7 @@ func (s *DefaultMessageStore) teardown() {
 	defer close(s.torndown)
 	s.log.Seal()
 	errs := []error{s.log.Flush()}
-	s.dispatcher.Advance(s.log.Visible())
+	s.dispatcher.Notify()
 	ctx, cancel := contextUntil(s.hurry)
 	errs = append(errs, s.dispatcher.Wait(ctx, s.log.Visible()))
 	cancel()

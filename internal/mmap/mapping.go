@@ -103,3 +103,11 @@ func (m *Mapping) Unmap() error {
 	}
 	return nil
 }
+
+// checkRange refuses a range that is not inside the mapping.
+func (m *Mapping) checkRange(op string, off, n int64) error {
+	if off < 0 || n < 0 || off > int64(len(m.data))-n {
+		return fmt.Errorf("%s %s: %d bytes at %d are outside the mapping of %d", op, m.path, n, off, len(m.data))
+	}
+	return nil
+}

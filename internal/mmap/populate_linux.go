@@ -8,12 +8,31 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// Drop takes the whole pages in the n bytes at off out of the page tables; what
+// they hold stays in the page cache, and the next access maps it again. Before a
+// sync this saves it from write-protecting the pages one by one, each with an
+// interrupt to every processor that runs this program.
+func (m *Mapping) Drop(off, n int64) error {
+	if err := m.checkRange("drop", off, n); err != nil {
+		return err
+	}
+	page := int64(os.Getpagesize())
+	first, end := (off+page-1)/page*page, (off+n)/page*page
+	if first >= end {
+		return nil
+	}
+	if err := unix.Madvise(m.data[first:end], unix.MADV_DONTNEED); err != nil {
+		return fmt.Errorf("drop %d bytes at %d of %s: %w", n, off, m.path, err)
+	}
+	return nil
+}
+
 // Populate brings the pages of the n bytes at off into memory, writable, so that later stores meet no fault. The
 // pages become dirty. It works inside a system call: a slow disk stops the caller, not the whole Go program. The
 // blocks must be allocated. Kernels before 5.14, and mappings for reading only, are left as they are without error.
 func (m *Mapping) Populate(off, n int64) error {
-	if off < 0 || n < 0 || off > int64(len(m.data))-n {
-		return fmt.Errorf("populate %s: %d bytes at %d are outside the mapping of %d", m.path, n, off, len(m.data))
+	if err := m.checkRange("populate", off, n); err != nil {
+		return err
 	}
 	if n == 0 {
 		return nil

@@ -12,7 +12,7 @@ import (
 // AheadConfig says how far the space before a writer is kept ready.
 type AheadConfig struct {
 	Window   int64 // bytes to keep ready before the writer; at least one page
-	Populate bool  // also make the pages of the window present and writable, for writers that store through the mapping
+	Populate bool  // also fill the window with zeros and make its pages present and writable, for writers that store through the mapping
 }
 
 // Ahead prepares space before one writer, in a goroutine of its own: it allocates blocks in steps and makes the next
@@ -178,7 +178,11 @@ func (a *Ahead) extend(target int64) error {
 			return err
 		}
 		err = f.Prepare(min(target, f.End()) - f.base)
-		if blocks := f.base + f.Allocated(); blocks > ready {
+		blocks := f.base + f.Allocated()
+		if a.cfg.Populate && err == nil {
+			err = f.fillCache(ready-f.base, blocks-f.base)
+		}
+		if blocks > ready && (err == nil || !a.cfg.Populate) {
 			a.ready.Store(blocks)
 		}
 		f.Unpin()
@@ -188,6 +192,22 @@ func (a *Ahead) extend(target int64) error {
 	}
 	return nil
 }
+
+// fillCache writes zeros to [from, to), which nobody has written to and nobody may write to before it returns. Pages
+// that come into the cache by large writes are larger units to the kernel than those that come by faults, and cost a
+// fraction in a machine whose memory is slow to appear.
+func (f *File) fillCache(from, to int64) error {
+	for from < to {
+		n, err := f.WriteAt(zeroChunk[:min(int64(len(zeroChunk)), to-from)], from)
+		if err != nil {
+			return err
+		}
+		from += int64(n)
+	}
+	return nil
+}
+
+var zeroChunk [1 << 20]byte
 
 // makeNext makes the next file when the writer has passed the middle of its own: making it takes syncs, which can last
 // longer than the window does.

@@ -97,6 +97,10 @@ func (f *File) Sync() error { return f.handle.Sync() }
 // They become dirty. The range must be below Allocated. Needs a pin.
 func (f *File) Populate(off, n int64) error { return f.view.Populate(off, n) }
 
+// Drop takes the whole pages in the n bytes at off out of the page tables, where the system can do that. Before a Sync
+// of pages that are written it makes the Sync cheaper. Needs a pin.
+func (f *File) Drop(off, n int64) error { return f.view.Drop(off, n) }
+
 // CheckInPlace returns a *MovedError if the path no longer leads to this file: somebody else removed or replaced it,
 // and what is written here is lost with the last pin. Needs a pin.
 func (f *File) CheckInPlace() error {

@@ -80,6 +80,10 @@ type Mapping interface {
 	// Populate makes the pages of a range present and writable, inside a system call; it may do nothing.
 	Populate(off, n int64) error
 
+	// Drop takes the pages of a range out of the page tables, which makes the next sync cheaper; it may do nothing.
+	// The bytes stay, and are mapped again by the next access.
+	Drop(off, n int64) error
+
 	// Caught returns the error, matching ErrFault, for a recovered fault inside this mapping, and panics with the
 	// value otherwise.
 	Caught(recovered any) error

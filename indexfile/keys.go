@@ -1,0 +1,38 @@
+package indexfile
+
+import (
+	"bytes"
+
+	"github.com/pocketmq/pocketmq/message"
+)
+
+// keys walks through the keys of a record: its unique key, then the pieces of
+// KEYS between single spaces, empty ones left out. A key that occurs twice is
+// indexed twice. Nothing is copied.
+//
+// Source: RocketMQ store/index/IndexService.java, buildIndex.
+type keys struct{ unique, rest []byte }
+
+func keysOf(v message.View) keys {
+	unique, _ := v.Property(message.PropertyUniqueKey)
+	rest, _ := v.Property(message.PropertyKeys)
+	return keys{unique, rest}
+}
+
+// next returns the next key, nil at the end.
+func (k *keys) next() []byte {
+	if key := k.unique; len(key) > 0 {
+		k.unique = nil
+		return key
+	}
+	for len(k.rest) > 0 {
+		key, rest, _ := bytes.Cut(k.rest, space)
+		k.rest = rest
+		if len(key) > 0 {
+			return key
+		}
+	}
+	return nil
+}
+
+var space = []byte{' '}

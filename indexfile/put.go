@@ -1,0 +1,137 @@
+package indexfile
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/pocketmq/pocketmq/message"
+)
+
+// Put adds the keys of a record: its unique key and the words of KEYS, under the
+// topic that it is stored with. Records come in the order of the log. One before
+// the last indexed is passed over; the last one again is completed where it was
+// taken half. A rolled-back record has no keys here.
+//
+// The entries are in the page cache on return: see Flush. An error matching
+// segment.ErrNoSpace means a full disk. After any error the same call may be
+// tried again.
+//
+// Source: RocketMQ store/index/IndexService.java, buildIndex.
+func (x *Index) Put(r *message.DispatchRequest) error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.closed.Load() {
+		return fmt.Errorf("index: %w", message.ErrClosed)
+	}
+	off, end, last := r.LogOffset(), x.lastOffset(), x.last()
+	if last == nil || off > end { // RocketMQ makes a file even for a record without keys
+		if _, err := x.writable(); err != nil {
+			return err
+		}
+	}
+	if off >= end && r.SysFlag().Transaction() != message.TransactionRollback {
+		if err := x.putKeys(r, last != nil && off == end); err != nil {
+			return err
+		}
+	}
+	if after := int64(off) + int64(r.Size()); after > x.next.Load() {
+		x.next.Store(after)
+	}
+	return nil
+}
+
+func (x *Index) putKeys(r *message.DispatchRequest, again bool) error {
+	x.text = append(append(x.text[:0], r.Topic()...), keySeparator)
+	done := 0
+	if again {
+		var err error
+		if done, err = x.indexed(r); err != nil {
+			return fmt.Errorf("index: %w", err)
+		}
+	}
+	ks := keysOf(r.View)
+	for key := ks.next(); key != nil; key = ks.next() {
+		if done > 0 {
+			done--
+			continue
+		}
+		f, err := x.writable()
+		if err != nil {
+			return err
+		}
+		if err := f.insert(x.hash(key), r.LogOffset(), r.StoreTimestamp()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// hash is the hash of a key under the topic in x.text.
+func (x *Index) hash(key []byte) int32 {
+	topic := len(x.text)
+	x.text = append(x.text, key...)
+	h := textHash(x.text)
+	x.text = x.text[:topic]
+	return h
+}
+
+// indexed counts the keys of r that are there already: the last entries of the
+// index point at it, and their hashes are those of its first keys. If they are
+// those of other keys, the log was once cut and written anew, and none counts.
+func (x *Index) indexed(r *message.DispatchRequest) (int, error) {
+	hashes, err := x.tail(r.LogOffset())
+	if err != nil {
+		return 0, err
+	}
+	ks := keysOf(r.View)
+	for i, hash := range hashes {
+		key := ks.next()
+		if key == nil {
+			return i, nil // RocketMQ may add the last record's keys twice
+		}
+		if x.hash(key) != hash {
+			return 0, nil
+		}
+	}
+	return len(hashes), nil
+}
+
+// tail returns the hashes of the last entries that point at off, in their order.
+func (x *Index) tail(off message.LogOffset) (hashes []int32, err error) {
+	for _, f := range slices.Backward(x.snapshot()) {
+		if int64(off) > f.endOffset.Load() {
+			break
+		}
+		more, err := f.tail(off, &hashes)
+		if err != nil {
+			return nil, err
+		}
+		if !more {
+			break
+		}
+	}
+	slices.Reverse(hashes)
+	return hashes, nil
+}
+
+// tail adds the hashes of the file's last entries that point at off, the last
+// one first. more says that all do, so that the file before may have others.
+func (f *file) tail(off message.LogOffset, hashes *[]int32) (more bool, err error) {
+	if err := f.pin(); err != nil {
+		return false, err
+	}
+	defer func() { err = errors.Join(err, f.unpin()) }()
+	var buf [entrySize]byte
+	for n := f.count.Load() - 1; n > 0; n-- {
+		if err := f.read(n, buf[:]); err != nil {
+			return false, err
+		}
+		e := entryAt(buf[:])
+		if e.offset != off {
+			return false, nil
+		}
+		*hashes = append(*hashes, e.hash)
+	}
+	return true, nil
+}

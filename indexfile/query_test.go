@@ -1,0 +1,267 @@
+package indexfile
+
+import (
+	"encoding/binary"
+	"math"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pocketmq/pocketmq/internal/segment"
+	"github.com/pocketmq/pocketmq/message"
+)
+
+// TestCollisionIsNoHit: both texts have the same hash code.
+func TestCollisionIsNoHit(t *testing.T) {
+	w := newWorld(t, 100, 400)
+	require.EqualValues(t, 62955593, KeyHash("Aa", "k1"))
+	require.EqualValues(t, 62955593, KeyHash("BB", "k1"))
+	a, b := w.put("Aa", "k1"), w.put("BB", "k1")
+	require.Equal(t, offsets(a), w.query("Aa", "k1"))
+	require.Equal(t, offsets(b), w.query("BB", "k1"))
+	require.Equal(t, offsets(a, b), w.raw("Aa", "k1"))
+}
+
+// TestCollisionsDoNotUseUpTheAnswer: older records with the key are found behind
+// any number of others with its hash.
+func TestCollisionsDoNotUseUpTheAnswer(t *testing.T) {
+	w := newWorld(t, 100, 50)
+	want := offsets(w.put("Aa", "k1"), w.put("Aa", "k1"))
+	for range 200 {
+		w.put("BB", "k1")
+	}
+	require.Equal(t, want, w.query("Aa", "k1"))
+	require.NotContains(t, w.raw("Aa", "k1"), want[0])
+}
+
+func TestTwoRecordsWithOneUniqueKey(t *testing.T) {
+	w := newWorld(t, 100, 400)
+	for range 2 {
+		require.NoError(t, w.index.Put(w.record("topic", "unique", "", 0)))
+	}
+	require.Equal(t, w.order, w.query("topic", "unique"))
+}
+
+func TestKeyTwiceInOneRecord(t *testing.T) {
+	w := newWorld(t, 100, 400)
+	off := w.put("topic", "k k")
+	require.Equal(t, offsets(off), w.query("topic", "k"))
+	require.Equal(t, offsets(off, off), w.raw("topic", "k"))
+}
+
+func TestNewestAreTaken(t *testing.T) {
+	w := newWorld(t, 10, 30)
+	for range 100 {
+		w.put("topic", "k")
+	}
+	for _, n := range []int{1, 7, 29, 64, 100, math.MaxInt} {
+		got, err := w.index.Query("topic", "k", n, 0, forever, w.match("topic", "k"))
+		require.NoError(t, err)
+		require.Equal(t, w.order[100-min(n, 64):], got, n)
+	}
+	for _, n := range []int{0, -1, math.MinInt} {
+		got, err := w.index.Query("topic", "k", n, 0, forever, w.match("topic", "k"))
+		require.NoError(t, err)
+		require.Empty(t, got)
+	}
+	raw, err := w.index.QueryRaw("topic", "k", 3, 0, forever)
+	require.NoError(t, err)
+	require.Equal(t, Raw{w.order[97:], w.clock, w.order[99]}, raw)
+}
+
+// TestTimesAreExact: entries know only the second.
+func TestTimesAreExact(t *testing.T) {
+	w := newWorld(t, 10, 8)
+	var times []int64
+	for range 40 {
+		times = append(times, w.clock)
+		w.put("topic", "k")
+		w.clock += 333
+	}
+	for i := range times {
+		for j := i; j < len(times); j += 3 {
+			require.Equal(t, w.order[i:j+1], w.within("topic", "k", times[i], times[j]))
+			require.Equal(t, w.order[i:j+1], w.within("topic", "k", times[i]-1, times[j]+1))
+		}
+	}
+	require.Empty(t, w.within("topic", "k", times[3]+1, times[4]-1))
+	require.Empty(t, w.within("topic", "k", times[4], times[3]))
+	require.Empty(t, w.within("topic", "k", 0, times[0]-1))
+	require.Empty(t, w.within("topic", "k", w.clock, forever))
+}
+
+func TestUnreadableRecordIsNoHit(t *testing.T) {
+	w := newWorld(t, 10, 8)
+	gone, stays := w.put("topic", "k"), w.put("topic", "k")
+	delete(w.log, gone)
+	require.Equal(t, offsets(stays), w.query("topic", "k"))
+}
+
+// TestFilesAreMappedOnlyWhileUsed: only the one that is written stays open.
+func TestFilesAreMappedOnlyWhileUsed(t *testing.T) {
+	w := newWorld(t, 10, 4)
+	for range 30 {
+		w.put("topic", "k")
+	}
+	require.NoError(t, w.index.Flush())
+	require.Len(t, w.query("topic", "k"), 30)
+	require.Equal(t, 1, w.fs.open())
+	w.reopen()
+	require.Zero(t, w.fs.open())
+	require.Len(t, w.query("topic", "k"), 30)
+	require.Zero(t, w.fs.open())
+}
+
+// edit changes the bytes of the newest file.
+func (w *world) edit(change func(b []byte)) {
+	w.t.Helper()
+	files := names(w.t, w.cfg.Dir)
+	path := filepath.Join(w.cfg.Dir, files[len(files)-1])
+	b, err := os.ReadFile(path)
+	require.NoError(w.t, err)
+	change(b)
+	require.NoError(w.t, os.WriteFile(path, b, 0o600))
+}
+
+// TestDamagedChainsEnd sets every word of slots and entries to nonsense. What
+// belongs to the chains Repair finds; a wrong hash, offset or time it can not.
+func TestDamagedChainsEnd(t *testing.T) {
+	w := newWorld(t, 3, 12)
+	for range 9 {
+		w.put("topic", "k")
+	}
+	sound := images(t, w.cfg.Dir)[0]
+	for _, word := range []int32{0, 1, 5, 9, 10, 11, 12, 13, -1, math.MaxInt32, math.MinInt32} {
+		for at := headerSize; at < len(sound); at += 4 {
+			w.edit(func(b []byte) {
+				copy(b, sound)
+				binary.BigEndian.PutUint32(b[at:], uint32(word))
+			})
+			w.reopen()
+			require.Subset(t, w.order, w.query("topic", "k"))
+			w.raw("topic", "k")
+			require.NoError(t, w.index.Repair(w.end))
+			w.feed()
+			field := (int64(at) - FileSize(3, 0)) % entrySize
+			if field < 0 || field == entryPrev {
+				require.Equal(t, w.order, w.query("topic", "k"), "word %d at %d", word, at)
+			}
+		}
+	}
+}
+
+// TestEntriesOfOneChainDescend: a cycle through all of them.
+func TestEntriesOfOneChainDescend(t *testing.T) {
+	w := newWorld(t, 1, 12)
+	for range 9 {
+		w.put("topic", "k")
+	}
+	w.edit(func(b []byte) {
+		for e := range int64(9) {
+			binary.BigEndian.PutUint32(b[headerSize+slotSize+(e+1)*entrySize+entryPrev:], uint32((e+1)%9+1))
+		}
+	})
+	w.reopen()
+	calls := 0
+	_, err := w.index.Query("topic", "k", 64, 0, forever, func(message.LogOffset) (int64, bool) { calls++; return 0, false })
+	require.NoError(t, err)
+	require.LessOrEqual(t, calls, 9)
+}
+
+// TestFileCutFromOutside: a fault becomes an error, and other files answer.
+func TestFileCutFromOutside(t *testing.T) {
+	if testing.Short() {
+		t.Skip("provokes faults")
+	}
+	w := newWorld(t, 20_000, 3)
+	whole := w.put("topic", "k k") // fills a file
+	w.put("topic", "k")
+	require.NoError(t, os.Truncate(w.index.Files()[1].Path, 4096))
+	r := w.record("topic", "", "k", 0)
+	for range 100 {
+		got, err := w.index.Query("topic", "k", 10, 0, forever, w.match("topic", "k"))
+		require.ErrorIs(t, err, segment.ErrFault)
+		require.Equal(t, offsets(whole), got)
+		require.ErrorIs(t, w.index.Put(r), segment.ErrFault)
+	}
+	require.NoError(t, w.index.Close())
+	_, err := Open(w.cfg)
+	require.ErrorIs(t, err, segment.ErrFileSize)
+	w.cfg.Rebuild = true
+	w.open()
+	require.Len(t, w.index.Dropped(), 1)
+	w.feed()
+	require.Equal(t, w.order, w.query("topic", "k"))
+}
+
+// TestQueriesWhilePutting has readers that know what must be found already.
+func TestQueriesWhilePutting(t *testing.T) {
+	w := newWorld(t, 5, 40)
+	const n = 3000
+	records := make([]*message.DispatchRequest, n)
+	for i := range records {
+		w.clock += 10
+		key := []string{"Aa", "BB", "k"}[i%3]
+		records[i] = w.record("topic", "", key+" "+key+" x", 0)
+	}
+	var done atomic.Int32
+	var stop atomic.Bool
+	var readers sync.WaitGroup
+	for r := range 4 {
+		readers.Go(func() {
+			key := []string{"Aa", "BB", "k", "x"}[r]
+			for !stop.Load() {
+				sure := int(done.Load())
+				got, err := w.index.Query("topic", key, 5, 0, forever, func(off message.LogOffset) (int64, bool) {
+					r, ok := w.log[off]
+					return matches(r, ok, "topic", key)
+				})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				wanted := 0
+				for i := sure - 1; i >= 0 && wanted < min(5, len(got)+1); i-- {
+					if key == "x" || []string{"Aa", "BB", "k"}[i%3] == key {
+						wanted++
+					}
+				}
+				if len(got) < wanted {
+					t.Errorf("%d of %d records of %s after %d puts", len(got), wanted, key, sure)
+					return
+				}
+				_, _ = w.index.QueryRaw("topic", key, 5, 0, forever)
+				w.index.Files()
+				w.index.LastFull()
+			}
+		})
+	}
+	readers.Go(func() {
+		for !stop.Load() {
+			if err := w.index.Flush(); err != nil {
+				t.Error(err)
+				return
+			}
+			time.Sleep(time.Millisecond)
+		}
+	})
+	for i, r := range records {
+		if err := w.index.Put(r); err != nil {
+			t.Error(err)
+			break
+		}
+		done.Store(int32(i + 1))
+		if i%500 == 499 {
+			if _, err := w.index.RemoveBefore(records[i-300].LogOffset()); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	stop.Store(true)
+	readers.Wait()
+}
