@@ -19,20 +19,32 @@ import (
 // Errors are those of Send. Messages beyond len(results) are in no log; the
 // last results may have a Status that says that the promise was not kept.
 func (p *Producer) SendBatch(ctx context.Context, ms []*message.Message) ([]SendResult, error) {
+	return p.sendBatch(ctx, ms, nil)
+}
+
+// SendBatchToQueue is SendBatch to a given queue, without retries.
+func (p *Producer) SendBatchToQueue(ctx context.Context, ms []*message.Message, q protocol.MessageQueue) ([]SendResult, error) {
+	return p.sendBatch(ctx, ms, &q)
+}
+
+// sendBatch sends to queue or to one of its choice.
+func (p *Producer) sendBatch(ctx context.Context, ms []*message.Message, queue *protocol.MessageQueue) ([]SendResult, error) {
 	if p.closed.Load() {
 		return nil, message.ErrClosed
 	}
 	if err := checkBatch(ms, p.maxSize); err != nil {
 		return nil, err
 	}
+	if queue != nil && queue.Topic != ms[0].Topic {
+		return nil, notOfQueue(ms[0].Topic, *queue)
+	}
 	results := make([]SendResult, 0, len(ms))
-	var queue *protocol.MessageQueue // that of the first part
 	for len(results) < len(ms) {
 		var err error
 		if results, err = p.sendPart(ctx, ms, results, queue); err != nil {
 			return results, err
 		}
-		queue = &results[0].Queue
+		queue = &results[0].Queue // all parts go where the first went
 	}
 	return results, nil
 }

@@ -64,6 +64,28 @@ func TestSendBatch(t *testing.T) {
 	}
 }
 
+func TestSendBatchToQueue(t *testing.T) {
+	h := openHouse(t)
+	p := h.producer(t)
+	h.createTopic(t, "orders", 3)
+	var ms []*message.Message
+	for i := range 20 { // several parts
+		ms = append(ms, text(t, "orders", fmt.Sprintf("%020000d", i)))
+	}
+	results, err := p.SendBatchToQueue(t.Context(), ms, queue("orders", 2))
+	require.NoError(t, err)
+	require.Len(t, results, len(ms))
+	for i, r := range results {
+		require.Equal(t, queue("orders", 2), r.Queue)
+		require.EqualValues(t, i, r.QueueOffset)
+	}
+	results, err = p.SendBatchToQueue(t.Context(), ms, queue("orders", 3))
+	require.ErrorIs(t, err, message.ErrLimit)
+	require.Empty(t, results)
+	_, err = p.SendBatchToQueue(t.Context(), ms, queue("letters", 0))
+	require.ErrorIs(t, err, message.ErrIllegal)
+}
+
 func TestSendBatchNothingStored(t *testing.T) {
 	h := openHouse(t)
 	p := h.producer(t)

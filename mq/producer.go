@@ -232,9 +232,13 @@ func (p *Producer) SendToQueue(ctx context.Context, m *message.Message, q protoc
 		return SendResult{}, err
 	}
 	if q.Topic != m.Topic {
-		return SendResult{}, &message.IllegalError{Field: "topic", Value: m.Topic, Reason: "is not the queue's, which is " + q.Topic}
+		return SendResult{}, notOfQueue(m.Topic, q)
 	}
 	return p.send(ctx, m, &q)
+}
+
+func notOfQueue(topic string, q protocol.MessageQueue) error {
+	return &message.IllegalError{Field: "topic", Value: topic, Reason: "is not the queue's, which is " + q.Topic}
 }
 
 func (p *Producer) check(m *message.Message) error {
