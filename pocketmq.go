@@ -103,15 +103,13 @@ func OpenConfig(ctx context.Context, cfg Config) (*Node, error) {
 	if cfg.Broker.Logger == nil {
 		cfg.Broker.Logger = cfg.Logger
 	}
-	n := &Node{log: cfg.Logger, maxBody: cfg.Store.MaxBodySize}
-	if n.maxBody == 0 {
-		n.maxBody = store.DefaultMaxBodySize
-	}
+	n := &Node{log: cfg.Logger}
 	d, err := openDisk(ctx, cfg, &n.names)
 	if err != nil {
 		return nil, err
 	}
 	n.disks = []disk{d}
+	n.maxBody = d.store.MaxBodySize()
 	return n, nil
 }
 

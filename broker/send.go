@@ -43,10 +43,7 @@ func (b *Broker) SendMessage(ctx context.Context, req protocol.SendMessageReques
 // the request are treated as SendMessage does and added to every message;
 // those of the elements are stored as they are.
 func (b *Broker) SendMessageBatch(ctx context.Context, req protocol.SendMessageBatchRequest) (protocol.SendMessageBatchResponse, error) {
-	inner, err := b.admit(ctx, &req.SendMessageRequest)
-	if err == nil {
-		err = admitElements(req.Message.Body)
-	}
+	inner, err := b.admitBatch(ctx, &req.SendMessageRequest)
 	if err != nil {
 		return protocol.SendMessageBatchResponse{Code: protocol.CodeOf(err)}, err
 	}
@@ -65,10 +62,35 @@ func (b *Broker) SendMessageBatch(ctx context.Context, req protocol.SendMessageB
 	}, err
 }
 
-// admit checks a message and makes of it what the store gets.
+// admit checks a message and makes of it what the store gets. The topic comes
+// last: a message that is refused for itself must not have made one.
 //
 // Source: RocketMQ broker/processor/SendMessageProcessor.java, msgCheck.
 func (b *Broker) admit(ctx context.Context, req *protocol.SendMessageRequest) (message.MessageExtBrokerInner, error) {
+	inner, err := b.prepare(req)
+	if err == nil {
+		err = checkProperties(inner.Properties, "")
+	}
+	if err == nil {
+		err = b.place(ctx, req, &inner)
+	}
+	return inner, err
+}
+
+// admitBatch is admit for a batch.
+func (b *Broker) admitBatch(ctx context.Context, req *protocol.SendMessageRequest) (message.MessageExtBrokerInner, error) {
+	inner, err := b.prepare(req)
+	if err == nil {
+		err = admitElements(&inner)
+	}
+	if err == nil {
+		err = b.place(ctx, req, &inner)
+	}
+	return inner, err
+}
+
+// prepare makes of a message what the store gets, except for its place.
+func (b *Broker) prepare(req *protocol.SendMessageRequest) (message.MessageExtBrokerInner, error) {
 	var inner message.MessageExtBrokerInner
 	if err := b.open(); err != nil {
 		return inner, err
@@ -80,31 +102,38 @@ func (b *Broker) admit(ctx context.Context, req *protocol.SendMessageRequest) (m
 	if err != nil {
 		return inner, err
 	}
-	cfg, err := b.topicForSend(ctx, req)
-	if err != nil {
-		return inner, err
+	if n, most := len(req.Message.Body), b.store.MaxBodySize(); n > most {
+		return inner, refuse(protocol.MessageIllegal, "", &message.LimitError{Field: "body", Limit: int64(most), Value: int64(n)})
 	}
-	if !cfg.Perm.Writable() {
-		return inner, refuse(protocol.NoPermission, "topic "+cfg.Name+" can not be written: "+cfg.Perm.String(), nil)
-	}
-	if req.QueueID < 0 || req.QueueID >= cfg.WriteQueueNums {
-		return inner, refuse(protocol.SystemError, "topic "+cfg.Name, queueIDError(req.QueueID, cfg.WriteQueueNums))
-	}
-
 	inner.Message = req.Message
 	inner.Properties, err = b.storedProperties(req.Message.Properties, scan)
 	inner.NoWait = scan.noWait
-	inner.QueueID = req.QueueID
 	inner.SysFlag = req.SysFlag
-	if cfg.FilterType == protocol.MultiTag {
-		inner.SysFlag |= message.FlagMultiTags
-	}
 	inner.BornTimestamp = req.BornTimestamp
 	inner.BornHost = req.BornHost
 	if !req.BornHost.Addr.IsValid() {
 		inner.BornHost = b.host
 	}
 	return inner, err
+}
+
+// place finds the topic, or makes it, and checks what may be done with it.
+func (b *Broker) place(ctx context.Context, req *protocol.SendMessageRequest, inner *message.MessageExtBrokerInner) error {
+	cfg, err := b.topicForSend(ctx, req)
+	if err != nil {
+		return err
+	}
+	if !cfg.Perm.Writable() {
+		return refuse(protocol.NoPermission, "topic "+cfg.Name+" can not be written: "+cfg.Perm.String(), nil)
+	}
+	if req.QueueID < 0 || req.QueueID >= cfg.WriteQueueNums {
+		return refuse(protocol.SystemError, "topic "+cfg.Name, queueIDError(req.QueueID, cfg.WriteQueueNums))
+	}
+	inner.QueueID = req.QueueID
+	if cfg.FilterType == protocol.MultiTag {
+		inner.SysFlag |= message.FlagMultiTags
+	}
+	return nil
 }
 
 // scanned is what the broker wants to know about properties.
@@ -137,15 +166,30 @@ func scanProperties(p message.Properties) (scanned, error) {
 	return s, nil
 }
 
-// admitElements refuses in a batch what scanProperties refuses in a message.
-func admitElements(batch []byte) error {
-	for e, err := range message.BatchElements(batch) {
+// admitElements refuses in a batch what admit refuses in a message.
+func admitElements(batch *message.MessageExtBrokerInner) error {
+	for e, err := range message.BatchElements(batch.Body) {
 		if err != nil {
 			return refuse(protocol.MessageIllegal, "", err)
 		}
 		if _, err := scanProperties(e.Properties); err != nil {
 			return err
 		}
+		if err := checkProperties(e.Properties, batch.Properties); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkProperties refuses what the store would, for the properties of a message
+// and those of its batch together.
+func checkProperties(p, batch message.Properties) error {
+	if len(p)+1+len(batch) <= message.MaxPropertiesLength {
+		return nil // joined or not: this is every message but the strange ones
+	}
+	if n := len(message.JoinProperties(p, batch)); n > message.MaxPropertiesLength {
+		return refuse(protocol.MessageIllegal, "", &message.LimitError{Field: "properties", Limit: message.MaxPropertiesLength, Value: int64(n)})
 	}
 	return nil
 }

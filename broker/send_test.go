@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"os"
 	"strings"
 	"testing"
 
@@ -124,6 +125,62 @@ func TestSendRefuses(t *testing.T) {
 	resp, err := b.SendMessage(t.Context(), req{Message: msg("orders", "")})
 	require.Equal(t, protocol.ServiceNotAvailable, resp.Code)
 	require.ErrorIs(t, err, message.ErrClosed)
+}
+
+// TestRefusedMessagesMakeNoTopic has everything wrong with a message that can
+// be seen without its topic.
+func TestRefusedMessagesMakeNoTopic(t *testing.T) {
+	b := openBroker(t, Config{})
+	createTopic(t, b, "other", 1)
+	before, err := os.ReadFile(configFile(b.store, topicsFile))
+	require.NoError(t, err)
+	added := len("\x02CLUSTER\x01DefaultCluster")
+	long := func(n int) message.Properties { return message.Properties("a\x01" + strings.Repeat("x", n-2)) }
+	element := func(p message.Properties) []byte {
+		body, err := message.AppendBatchElement(nil, &message.Message{Body: []byte("x"), Properties: p})
+		require.NoError(t, err)
+		return body
+	}
+	req := func(body []byte, p message.Properties) protocol.SendMessageRequest {
+		return protocol.SendMessageRequest{Message: message.Message{Topic: "orders", Body: body, Properties: p}}
+	}
+	limit := message.MaxPropertiesLength - added
+	tooLong := "properties: 32768 bytes, limit is 32767"
+	for name, test := range map[string]struct {
+		req   protocol.SendMessageRequest
+		batch bool
+		text  string
+	}{
+		"long properties":            {req([]byte("x"), long(limit+1)), false, tooLong},
+		"delayed":                    {req([]byte("x"), "DELAY\x011"), false, "delayed"},
+		"long properties of element": {req(element(long(limit+1)), ""), true, tooLong},
+		"long properties together":   {req(element(long(limit-1)), "b"), true, tooLong},
+		"long properties of batch":   {req(element(""), long(limit+1)), true, tooLong},
+		"delayed element":            {req(element("DELAY\x011"), ""), true, "delayed"},
+		"torn batch":                 {req([]byte("x"), ""), true, "batch element"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var err error
+			if test.batch {
+				_, err = b.SendMessageBatch(t.Context(), protocol.SendMessageBatchRequest{SendMessageRequest: test.req})
+			} else {
+				_, err = b.SendMessage(t.Context(), test.req)
+			}
+			require.ErrorContains(t, err, test.text)
+			_, err = b.GetTopic(t.Context(), "orders")
+			require.ErrorIs(t, err, protocol.TopicNotExist)
+		})
+	}
+	after, err := os.ReadFile(configFile(b.store, topicsFile))
+	require.NoError(t, err)
+	require.Equal(t, string(before), string(after))
+
+	_, err = b.SendMessage(t.Context(), req([]byte("x"), long(limit)))
+	require.NoError(t, err)
+	_, err = b.SendMessage(t.Context(), req([]byte("x"), long(limit)+"\x02"))
+	require.NoError(t, err, "no separator is added to one that is there")
+	_, err = b.SendMessageBatch(t.Context(), protocol.SendMessageBatchRequest{SendMessageRequest: req(element(long(limit)), "")})
+	require.NoError(t, err)
 }
 
 func TestStoredProperties(t *testing.T) {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
-	"runtime/debug"
 	"slices"
 	"strconv"
 	"sync"
@@ -98,9 +97,14 @@ func (t *Table) directories(dir string) ([]string, error) {
 	}
 	var names []string
 	for _, e := range entries {
-		if e.IsDir() {
-			names = append(names, e.Name())
+		if !e.IsDir() {
+			reason := "not a directory"
+			if e.Type()&fs.ModeSymlink != 0 {
+				reason = "symbolic link inside the store"
+			}
+			return nil, &segment.ForeignFileError{Path: filepath.Join(dir, e.Name()), Reason: reason}
 		}
+		names = append(names, e.Name())
 	}
 	return names, nil
 }
@@ -210,18 +214,28 @@ func (q *Queue) findMax() error {
 	return nil
 }
 
-// usedUnits counts the units of f up to the last one that is not zero.
-func usedUnits(f *segment.File) (n int64, err error) {
+// usedUnits counts the units of f up to the last one that is not zero. It reads
+// backwards and not through the mapping: most of a file may be holes, and a hole
+// on a full disk can not be mapped.
+func usedUnits(f *segment.File) (int64, error) {
 	if !f.Pin() {
 		return 0, nil
 	}
 	defer f.Unpin()
-	defer f.Catch(debug.SetPanicOnFault(true), &err)
-	b := f.Bytes()
-	for n = f.Size() / UnitSize; n > 0; n-- {
-		if unitAt(b[(n-1)*UnitSize:]) != (Unit{}) {
-			return n, nil
+	const chunk = 1 << 10 // units
+	buf := make([]byte, chunk*UnitSize)
+	for end := f.Size() / UnitSize; end > 0; {
+		from := max(0, end-chunk)
+		b := buf[:(end-from)*UnitSize]
+		if _, err := f.ReadAt(b, from*UnitSize); err != nil {
+			return 0, err
 		}
+		for n := end; n > from; n-- {
+			if unitAt(b[(n-1-from)*UnitSize:]) != (Unit{}) {
+				return n, nil
+			}
+		}
+		end = from
 	}
 	return 0, nil
 }

@@ -76,8 +76,6 @@ func TestTableSkipsWhatIsNoQueue(t *testing.T) {
 	for _, dir := range []string{"T/abc", "T/-1", "T/+0", "T/00", "T/99999999999", "U", "V/3"} {
 		require.NoError(t, os.MkdirAll(filepath.Join(cfg.Dir, filepath.FromSlash(dir)), 0o700))
 	}
-	require.NoError(t, os.WriteFile(filepath.Join(cfg.Dir, "note"), []byte("x"), 0o600))
-	require.NoError(t, os.WriteFile(filepath.Join(cfg.Dir, "T", "5"), []byte("x"), 0o600))
 	cfg.FileSize = 0
 	table := open(t, cfg)
 	require.Len(t, table.All(), 2)
@@ -94,6 +92,12 @@ func TestWhatIsNoQueueFileIsRefused(t *testing.T) {
 	}{
 		{"a foreign name", func(t *testing.T, cfg Config) {
 			require.NoError(t, os.WriteFile(filepath.Join(cfg.Dir, "T", "0", "readme"), []byte("x"), 0o600))
+		}, segment.ErrForeignFile},
+		{"a file for a topic", func(t *testing.T, cfg Config) {
+			require.NoError(t, os.WriteFile(filepath.Join(cfg.Dir, "stray"), []byte("x"), 0o600))
+		}, segment.ErrForeignFile},
+		{"a file for a queue", func(t *testing.T, cfg Config) {
+			require.NoError(t, os.WriteFile(filepath.Join(cfg.Dir, "T", "5"), []byte("x"), 0o600))
 		}, segment.ErrForeignFile},
 		{"a directory", func(t *testing.T, cfg Config) {
 			require.NoError(t, os.Mkdir(filepath.Join(cfg.Dir, "T", "0", segment.FileName(400)), 0o700))

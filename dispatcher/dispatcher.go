@@ -83,7 +83,8 @@ type Dispatcher struct {
 	stopping atomic.Bool
 	done     chan struct{}
 
-	waiting atomic.Int32 // number of waiters, read without the lock
+	attempt atomic.Uint64 // number of the last one begun
+	waiting atomic.Int32  // number of waiters, read without the lock
 	mu      sync.Mutex
 	waiters map[*waiter]struct{}
 	closed  bool
@@ -91,6 +92,7 @@ type Dispatcher struct {
 
 type waiter struct {
 	upTo   int64
+	since  uint64     // the attempt under way when it came, whose failure is not its answer
 	result chan error // buffered, gets one value
 }
 
@@ -134,14 +136,14 @@ func (d *Dispatcher) Position() message.LogOffset { return message.LogOffset(d.p
 func (d *Dispatcher) Lag() int64 { return max(0, int64(d.cfg.Source.End())-d.position.Load()) }
 
 // Wait blocks until everything before upTo has been dispatched. It returns
-// earlier with ctx's error, with the error of a failed attempt (the dispatcher
-// itself goes on trying), or with message.ErrClosed.
+// earlier with ctx's error, with the error of an attempt that began after the
+// call (the dispatcher itself goes on trying), or with message.ErrClosed.
 func (d *Dispatcher) Wait(ctx context.Context, upTo message.LogOffset) error {
 	if d.Position() >= upTo {
 		return nil
 	}
-	w := &waiter{upTo: int64(upTo), result: make(chan error, 1)}
 	d.mu.Lock()
+	w := &waiter{upTo: int64(upTo), since: d.attempt.Load(), result: make(chan error, 1)}
 	if d.closed {
 		d.mu.Unlock()
 		return message.ErrClosed
@@ -171,7 +173,8 @@ func (d *Dispatcher) forget(w *waiter) {
 	}
 }
 
-// answer tells the waiters whose time has come: all of them after an error.
+// answer tells the waiters whose time has come: after an error all who were
+// there before the attempt began.
 func (d *Dispatcher) answer(err error) {
 	if d.waiting.Load() == 0 {
 		return
@@ -179,14 +182,15 @@ func (d *Dispatcher) answer(err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	position := d.position.Load()
+	closed := errors.Is(err, message.ErrClosed)
 	for w := range d.waiters {
-		if err == nil && w.upTo > position {
-			continue
-		}
-		if w.upTo <= position {
+		switch {
+		case w.upTo <= position:
 			w.result <- nil
-		} else {
+		case closed, err != nil && w.since < d.attempt.Load():
 			w.result <- err
+		default:
+			continue
 		}
 		delete(d.waiters, w)
 		d.waiting.Add(-1)
@@ -278,6 +282,7 @@ func (d *Dispatcher) sleep(pause time.Duration) bool {
 // round dispatches up to the source's end of now. A panic in a sink is an error
 // like any other: the goroutine lives on, and the position stays.
 func (d *Dispatcher) round() (err error) {
+	d.attempt.Add(1)
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("dispatcher: panic: %v\n%s", r, debug.Stack())

@@ -38,15 +38,20 @@ var (
 // too large. Nothing was written. It matches ErrLimit.
 type LimitError struct {
 	Field string // for example "topic", "body", "properties", "record"
-	Limit int64  // the largest value allowed; bytes unless Unit says otherwise
+	Limit int64  // the largest value allowed, or the smallest; bytes unless Unit says otherwise
 	Value int64  // the value that was given
 	Unit  string // "bytes" when empty
+
+	AtLeast bool // Limit is the smallest value allowed
 }
 
 func (e *LimitError) Error() string {
 	unit := e.Unit
 	if unit == "" {
 		unit = "bytes"
+	}
+	if e.AtLeast {
+		return fmt.Sprintf("%s: %d %s, at least %d are needed", e.Field, e.Value, unit, e.Limit)
 	}
 	return fmt.Sprintf("%s: %d %s, limit is %d", e.Field, e.Value, unit, e.Limit)
 }

@@ -41,6 +41,10 @@ func (a *attempts) next(ctx context.Context) bool {
 	if a.end {
 		return false
 	}
+	if err := ctx.Err(); err != nil && a.made == 0 { // nothing was sent, and no topic made
+		a.last, a.end = err, true
+		return false
+	}
 	r, err := a.p.routes.get(ctx, a.topic, a.now)
 	if err != nil {
 		a.last, a.end = err, true
@@ -76,8 +80,11 @@ func (a *attempts) done(ctx context.Context, code protocol.ResponseCode, err err
 	return false
 }
 
-// worthRetry reports whether another attempt may end differently. Nothing that
-// may be stored is sent again.
+// worthRetry reports whether another attempt may end differently. What a broker
+// has stored, its promise kept or not, is not sent again. ServiceNotAvailable
+// may also be the answer to a sync that failed: the bytes may be in that log,
+// but nobody sees them before the store is opened again, so going elsewhere is
+// what keeps the message. Then a duplicate with the same unique key is possible.
 //
 // Source: RocketMQ client/producer/DefaultMQProducer.java, retryResponseCodes.
 func (a *attempts) worthRetry(code protocol.ResponseCode) bool {

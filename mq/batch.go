@@ -16,8 +16,9 @@ import (
 // parts stored. All messages are checked before the first is sent; the error
 // then says which one is refused.
 //
-// Errors are those of Send. Messages beyond len(results) are in no log; the
-// last results may have a Status that says that the promise was not kept.
+// Errors are those of Send. Messages beyond len(results) are not stored, in the
+// sense of SendNotStored; the last results may have a Status that says that the
+// promise was not kept.
 func (p *Producer) SendBatch(ctx context.Context, ms []*message.Message) ([]SendResult, error) {
 	return p.sendBatch(ctx, ms, nil)
 }
@@ -63,7 +64,7 @@ func (p *Producer) sendPart(ctx context.Context, ms []*message.Message, results 
 	for _, m := range ms[before:] {
 		part := message.Message{Topic: m.Topic, Flag: m.Flag, Body: m.Body}
 		var key string
-		part.Properties, key = withUniqueKey(m.Properties.Without(message.PropertyWait))
+		part.Properties, key = uniqueIDs().AddTo(m.Properties.Without(message.PropertyWait))
 		need := recordSize(&part)
 		if size > 0 && size+need > p.maxSize {
 			break
@@ -91,7 +92,7 @@ func (p *Producer) sendPart(ctx context.Context, ms []*message.Message, results 
 
 // brokerAdds is what a broker may add to a record: wider hosts, and the
 // property CLUSTER.
-const brokerAdds = 2*(16-4) + 1 + len("CLUSTER") + 1 + message.MaxTopicLength
+const brokerAdds = 2*(16-4) + clusterLength
 
 // recordSize is what a message takes in the log at most.
 func recordSize(m *message.Message) int {

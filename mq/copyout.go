@@ -1,11 +1,7 @@
 package mq
 
 import (
-	"bytes"
-	"compress/zlib"
-	"errors"
 	"fmt"
-	"io"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -50,10 +46,8 @@ func (c *copier) copyOut(v message.View, expected message.QueueOffset) (off mess
 	if err := checkBody(&ext); err != nil {
 		return off, nil, err
 	}
-	if ext.SysFlag&message.FlagCompressed != 0 {
-		if ext.Body, err = c.inflate(ext.SysFlag, ext.Body); err != nil {
-			return off, nil, fmt.Errorf("%w: compressed body: %w", message.ErrCorrupt, err)
-		}
+	if ext.Body, err = message.Inflate(ext.SysFlag, ext.Body, c.maxBody); err != nil {
+		return off, nil, err
 	}
 	return off, &ext, nil
 }
@@ -75,28 +69,6 @@ func checkBody(m *message.MessageExt) error {
 		return fmt.Errorf("%w: body checksum %08x, the record says %08x", message.ErrCorrupt, got, m.BodyCRC)
 	}
 	return nil
-}
-
-// Bits of SysFlag that name the compressor in later versions of RocketMQ; none
-// and the last one mean zlib.
-const (
-	compressorMask = 0x700
-	compressorZlib = 0x300
-)
-
-func (c *copier) inflate(flag message.SysFlag, body []byte) ([]byte, error) {
-	if k := flag & compressorMask; k != 0 && k != compressorZlib {
-		return nil, fmt.Errorf("compressor %d is not known", k>>8)
-	}
-	r, err := zlib.NewReader(bytes.NewReader(body))
-	if err != nil {
-		return nil, err
-	}
-	out, err := io.ReadAll(io.LimitReader(r, int64(c.maxBody)+1))
-	if err == nil && len(out) > c.maxBody {
-		err = &message.LimitError{Field: "inflated body", Limit: int64(c.maxBody), Value: int64(len(out))}
-	}
-	return out, errors.Join(err, r.Close())
 }
 
 // catchFault turns a memory fault of the function that defers it into an

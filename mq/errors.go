@@ -20,7 +20,7 @@ type SendError struct {
 	Topic    string
 	Queue    protocol.MessageQueue // of the last attempt; zero when there was none
 	Attempts int                   // requests that were made to brokers
-	Err      error
+	Err      error                 // of the last attempt
 }
 
 func (e *SendError) Error() string {

@@ -33,9 +33,11 @@ type ProducerConfig struct {
 	// Retries is how often a send that a broker refused is tried again: on
 	// another broker, or after a refresh of the route. Negative: never.
 	Retries int
-	// TemplateTopic and TopicQueueNums are for topics that are made by their
-	// first message: TBW102 and 4 when zero.
-	TemplateTopic  string
+	// TemplateTopic is the topic after which a broker makes a topic that does
+	// not exist, when it gets its first message: TBW102 when empty.
+	TemplateTopic string
+	// TopicQueueNums is how many queues such a topic is to have on each broker:
+	// 4 when zero, and not more than the template has.
 	TopicQueueNums int32
 	// RouteInterval is how long a route counts without a change announced.
 	RouteInterval time.Duration
@@ -98,7 +100,7 @@ type SendStatus uint8
 
 // The statuses. Only with SendOK is the error of a send nil.
 const (
-	SendNotStored        SendStatus = iota // the message is in no log
+	SendNotStored        SendStatus = iota // not stored, or behind a failed sync, where it may turn up later: see Send
 	SendOK                                 // stored, and the broker's promise kept
 	SendFlushDiskTimeout                   // stored, not confirmed on disk; it may be delivered
 	SendFlushSlaveTimeout
@@ -135,8 +137,8 @@ func statusOf(code protocol.ResponseCode) SendStatus {
 	return SendNotStored
 }
 
-// SendResult says where a message is. It is a value; the zero one is of a
-// message that was not stored.
+// SendResult says where a message is. It is a value; the zero one is that of
+// SendNotStored.
 type SendResult struct {
 	Status      SendStatus
 	MsgID       string                  // the unique key: the message's own, or made by the producer
@@ -214,11 +216,18 @@ func (p *Producer) Queues(ctx context.Context, topic string) ([]protocol.Message
 // broker's flush promise is kept: with FlushSync, the default, the message is
 // on disk. The topic is made when it does not exist and the broker permits it.
 //
-// An error with Status SendNotStored means that the message is in no log: a
-// *message.IllegalError or *message.LimitError for a message that can not be
-// sent at all, message.ErrClosed, else a *SendError. With any other Status the
-// message is stored and may be delivered, but its promise was not kept. When
-// ctx ends after the message got its place, only the waiting ends.
+// An error with Status SendNotStored is a *message.IllegalError or
+// *message.LimitError for a message that can not be sent at all,
+// message.ErrClosed, else a *SendError, which wraps ctx's error when ctx had
+// ended before. The message is in no log, with one exception: when the error
+// matches message.ErrFlush, a sync failed, and the message may turn up when
+// that store is opened again. With any other Status the message is stored and
+// may be delivered, but its promise was not kept. When ctx ends after the
+// message got its place, only the waiting ends.
+//
+// A retry goes to another broker also after a failed sync. So a message may be
+// there twice, with the same unique key, when the store that failed is opened
+// again. The error tells of the last attempt only.
 func (p *Producer) Send(ctx context.Context, m *message.Message) (SendResult, error) {
 	if err := p.check(m); err != nil {
 		return SendResult{}, err
@@ -254,7 +263,7 @@ func (p *Producer) send(ctx context.Context, m *message.Message, queue *protocol
 	req := p.request(m.Topic, now)
 	req.Message = *m
 	var key string
-	req.Message.Properties, key = withUniqueKey(m.Properties)
+	req.Message.Properties, key = uniqueIDs().AddTo(m.Properties)
 
 	a := p.attempts(m.Topic, queue, now)
 	for a.next(ctx) {

@@ -12,21 +12,6 @@ import (
 	"github.com/pocketmq/pocketmq/protocol"
 )
 
-func TestUniqueKey(t *testing.T) {
-	for _, test := range []struct{ in, want message.Properties }{
-		{"", "UNIQ_KEY\x01"},
-		{"a\x01b", "a\x01b\x02UNIQ_KEY\x01"},
-		{"a\x01b\x02", "a\x01b\x02UNIQ_KEY\x01"},
-	} {
-		p, key := withUniqueKey(test.in)
-		require.Regexp(t, "^[0-9A-F]{32}$", key)
-		require.Equal(t, test.want+message.Properties(key), p)
-	}
-	p, key := withUniqueKey("UNIQ_KEY\x01mine\x02a\x01b")
-	require.Equal(t, "mine", key)
-	require.Equal(t, message.Properties("UNIQ_KEY\x01mine\x02a\x01b"), p)
-}
-
 func TestSend(t *testing.T) {
 	h := openHouse(t)
 	p := h.producer(t)
@@ -184,10 +169,37 @@ func TestRetries(t *testing.T) {
 func TestNoRetryWhenContextEnds(t *testing.T) {
 	p, a, b := twoBrokers(t, protocol.SystemError, protocol.SystemError)
 	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
+	answer := a.send
+	a.send = func(req protocol.SendMessageRequest) (protocol.SendMessageResponse, error) {
+		cancel()
+		return answer(req)
+	}
+	b.send = a.send
 	_, err := p.Send(ctx, text(t, "t", "x"))
-	require.Error(t, err)
+	require.ErrorIs(t, err, protocol.SystemError)
 	require.Equal(t, 1, a.sends+b.sends)
+}
+
+// TestContextEndedBefore wants an error that says so, and nothing done.
+func TestContextEndedBefore(t *testing.T) {
+	h := openHouse(t)
+	p := h.producer(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	m := text(t, "orders", "x")
+	want := SendError{Topic: "orders", Err: context.Canceled}
+	for name, send := range map[string]func() error{
+		"send":          func() error { _, err := p.Send(ctx, m); return err },
+		"send to queue": func() error { _, err := p.SendToQueue(ctx, m, queue("orders", 0)); return err },
+		"batch":         func() error { _, err := p.SendBatch(ctx, []*message.Message{m, m}); return err },
+		"batch of one":  func() error { _, err := p.SendBatch(ctx, []*message.Message{m}); return err },
+	} {
+		err := send()
+		require.Equal(t, &want, err, name)
+		require.EqualError(t, err, "send to topic orders: context canceled")
+	}
+	_, err := h.broker.GetTopic(t.Context(), "orders")
+	require.ErrorIs(t, err, protocol.TopicNotExist)
 }
 
 // TestSendAllocations counts what the producer allocates: the properties with

@@ -15,7 +15,18 @@ const (
 	defaultConsumerGroup = "DEFAULT_CONSUMER"
 )
 
-// checkMessage is RocketMQ's validation before a send, in its order. The error
+// MaxPropertiesLength is how many bytes a message's properties may take when it
+// is sent: those of a record, less what producer and broker add to them.
+const MaxPropertiesLength = message.MaxPropertiesLength - uniqueKeyLength - clusterLength
+
+// What UNIQ_KEY and CLUSTER take at most, each with its two separators.
+const (
+	uniqueKeyLength = 1 + len(message.PropertyUniqueKey) + 1 + 2*len(message.UniqueID{})
+	clusterLength   = 1 + len("CLUSTER") + 1 + message.MaxTopicLength // a cluster's name can be a topic's
+)
+
+// checkMessage is RocketMQ's validation before a send, in its order, and then
+// properties: a message that is refused must not have made its topic. The error
 // names field, limit and value: a *message.IllegalError or *message.LimitError.
 //
 // Source: RocketMQ client/Validators.java, checkMessage.
@@ -34,6 +45,9 @@ func checkMessage(m *message.Message, maxBody int) error {
 	}
 	if len(m.Body) > maxBody {
 		return &message.LimitError{Field: "body", Limit: int64(maxBody), Value: int64(len(m.Body))}
+	}
+	if len(m.Properties) > MaxPropertiesLength {
+		return &message.LimitError{Field: "properties", Limit: int64(MaxPropertiesLength), Value: int64(len(m.Properties))}
 	}
 	return nil
 }

@@ -1,6 +1,8 @@
 package mq
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -27,7 +29,9 @@ func TestCheckMessage(t *testing.T) {
 		{"no body", &message.Message{Topic: "t"}, message.ErrIllegal, `body "": is empty`},
 		{"empty body", &message.Message{Topic: "t", Body: []byte{}}, message.ErrIllegal, `body "": is empty`},
 		{"long body", &message.Message{Topic: "t", Body: make([]byte, 11)}, message.ErrLimit, "body: 11 bytes, limit is 10"},
-		{"longest", &message.Message{Topic: strings.Repeat("x", 127), Body: make([]byte, 10)}, nil, ""},
+		{"long properties", &message.Message{Topic: "t", Body: make([]byte, 10), Properties: propertiesOf(32590)},
+			message.ErrLimit, "properties: 32590 bytes, limit is 32589"},
+		{"longest", &message.Message{Topic: strings.Repeat("x", 127), Body: make([]byte, 10), Properties: propertiesOf(32589)}, nil, ""},
 		{"all characters", &message.Message{Topic: "%RETRY%a_B-9|", Body: make([]byte, 1)}, nil, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -40,6 +44,55 @@ func TestCheckMessage(t *testing.T) {
 			require.ErrorContains(t, err, test.text)
 		})
 	}
+}
+
+// propertiesOf is one property that takes n bytes, encoded.
+func propertiesOf(n int) message.Properties {
+	return message.Properties("a\x01" + strings.Repeat("x", n-2))
+}
+
+// TestLongestProperties stores what is just allowed, under the longest name of
+// a cluster, and refuses what is not before there is a topic for it.
+func TestLongestProperties(t *testing.T) {
+	h := openHouse(t)
+	h.createTopic(t, "other", 1)
+	p := h.producer(t)
+	topics := filepath.Join(h.store.Dir(), "config", "topics.json")
+	before, err := os.ReadFile(topics)
+	require.NoError(t, err)
+
+	m := &message.Message{Topic: "orders", Body: []byte("x"), Properties: propertiesOf(MaxPropertiesLength + 1)}
+	for name, send := range map[string]func() error{
+		"send":          func() error { _, err := p.Send(t.Context(), m); return err },
+		"send to queue": func() error { _, err := p.SendToQueue(t.Context(), m, queue("orders", 0)); return err },
+		"batch": func() error {
+			_, err := p.SendBatch(t.Context(), []*message.Message{text(t, "orders", "x"), m})
+			return err
+		},
+		"batch of one": func() error { _, err := p.SendBatch(t.Context(), []*message.Message{m}); return err },
+		"batch to queue": func() error {
+			_, err := p.SendBatchToQueue(t.Context(), []*message.Message{m}, queue("orders", 0))
+			return err
+		},
+	} {
+		var limit *message.LimitError
+		require.ErrorAs(t, send(), &limit, name)
+		require.Equal(t, message.LimitError{Field: "properties", Limit: int64(MaxPropertiesLength), Value: int64(MaxPropertiesLength) + 1}, *limit, name)
+	}
+	_, err = h.broker.GetTopic(t.Context(), "orders")
+	require.ErrorIs(t, err, protocol.TopicNotExist)
+	after, err := os.ReadFile(topics)
+	require.NoError(t, err)
+	require.Equal(t, string(before), string(after))
+
+	m.Properties = propertiesOf(MaxPropertiesLength)
+	r, err := p.Send(t.Context(), m)
+	require.NoError(t, err)
+	stored, err := h.store.LookMessageByOffset(t.Context(), r.OffsetMsgID.Offset)
+	require.NoError(t, err)
+	require.Len(t, stored.Properties, message.MaxPropertiesLength)
+	_, err = p.SendBatch(t.Context(), []*message.Message{m, text(t, "orders", "x")})
+	require.NoError(t, err)
 }
 
 func TestCheckGroup(t *testing.T) {

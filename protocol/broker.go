@@ -138,8 +138,8 @@ type UpdateConsumerOffsetRequest struct {
 	Sync bool
 }
 
-// QueuePosition is the offset of the next message in a queue.
+// QueuePosition says where a group goes on in a queue.
 type QueuePosition struct {
 	QueueID int32
-	Offset  message.QueueOffset
+	Offset  message.QueueOffset // of the next message to consume: one more than the last one consumed
 }

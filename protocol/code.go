@@ -72,7 +72,9 @@ func (c ResponseCode) String() string {
 func (c ResponseCode) Error() string { return c.String() }
 
 // Stored reports whether a message that was answered with this code is in the
-// log, its promise kept or not.
+// log and may be delivered, its promise kept or not. ServiceNotAvailable is not
+// among them, though after a failed sync the message may be there when the
+// store is opened again.
 func (c ResponseCode) Stored() bool {
 	return c == Success || c == FlushDiskTimeout || c == FlushSlaveTimeout || c == SlaveNotAvailable
 }

@@ -103,7 +103,7 @@ func (s *DefaultMessageStore) saveProgress(final bool) error {
 	if position == s.point || !final && position-s.point < message.LogOffset(s.log.FileSize()) {
 		return nil
 	}
-	point := recoveryPoint{LogOffset: position, Last: last, Queues: points}
+	point := recoveryPoint{LogOffset: position, Last: last, Queues: points, SegmentSize: s.log.FileSize()}
 	if err := writeOwn(s.cfg.fs, s.dir, pointFile, point, s.cfg.FileMode); err != nil {
 		return err
 	}

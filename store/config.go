@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"math"
+	"strconv"
 	"time"
 
 	"github.com/pocketmq/pocketmq/internal/mmap"
@@ -160,29 +161,38 @@ func setDefault[T comparable](v *T, def T) {
 // validate reports every field that is out of range. c has its defaults.
 func (c Config) validate() error {
 	var errs []error
-	check := func(ok bool, field string, limit, value int64) {
-		if !ok {
-			errs = append(errs, &message.LimitError{Field: "Config." + field, Limit: limit, Value: value})
+	within := func(field, unit string, value, least, most int64) {
+		switch {
+		case value < least:
+			errs = append(errs, &message.LimitError{Field: "Config." + field, Limit: least, Value: value, Unit: unit, AtLeast: true})
+		case value > most:
+			errs = append(errs, &message.LimitError{Field: "Config." + field, Limit: most, Value: value, Unit: unit})
 		}
 	}
 	if c.Flush > FlushAsync {
 		errs = append(errs, &message.IllegalError{Field: "Config.Flush", Value: c.Flush.String(), Reason: "is not a flush mode"})
 	}
-	check(c.FlushInterval > 0, "FlushInterval", 1, int64(c.FlushInterval))
-	check(c.FlushTimeout > 0, "FlushTimeout", 1, int64(c.FlushTimeout))
-	check(c.MaxBodySize > 0 && c.MaxBodySize <= math.MaxInt32-message.MaxRecordOverhead, "MaxBodySize",
-		math.MaxInt32-message.MaxRecordOverhead, int64(c.MaxBodySize))
-	check(c.MaxDispatchLag > 0, "MaxDispatchLag", 1, c.MaxDispatchLag)
-	check(c.MaxTransferCount > 0, "MaxTransferCount", 1, int64(c.MaxTransferCount))
-	check(c.MaxTransferBytes > 0, "MaxTransferBytes", 1, int64(c.MaxTransferBytes))
-	check(c.SegmentSize >= 0 && c.SegmentSize <= math.MaxInt32, "SegmentSize", math.MaxInt32, c.SegmentSize)
-	if c.SegmentSize > 0 && c.SegmentSize < int64(c.MaxBodySize)+recordRoom {
-		errs = append(errs, &message.LimitError{Field: "Config.SegmentSize (must hold a body of MaxBodySize), at least",
-			Limit: int64(c.MaxBodySize) + recordRoom, Value: c.SegmentSize})
+	within("FlushInterval", "ns", int64(c.FlushInterval), 1, math.MaxInt64)
+	within("FlushTimeout", "ns", int64(c.FlushTimeout), 1, math.MaxInt64)
+	within("MaxBodySize", "bytes", int64(c.MaxBodySize), 1, math.MaxInt32-message.MaxRecordOverhead)
+	within("MaxDispatchLag", "bytes", c.MaxDispatchLag, 1, math.MaxInt64)
+	within("MaxTransferCount", "messages", int64(c.MaxTransferCount), 1, math.MaxInt64)
+	within("MaxTransferBytes", "bytes", int64(c.MaxTransferBytes), 1, math.MaxInt64)
+	within("ConsumeQueueFileSize", "bytes", c.ConsumeQueueFileSize, 0, maxFileSize)
+	within("SegmentSize", "bytes", c.SegmentSize, 0, maxFileSize)
+	if c.SegmentSize > 0 && c.MaxBodySize > 0 { // a body of MaxBodySize must fit
+		within("SegmentSize", "bytes", c.SegmentSize, int64(c.MaxBodySize)+recordRoom, math.MaxInt64)
 	}
-	check(c.ConsumeQueueFileSize >= 0 && c.ConsumeQueueFileSize <= math.MaxInt32, "ConsumeQueueFileSize", math.MaxInt32, c.ConsumeQueueFileSize)
 	if _, err := message.ParseDelayLevels(c.DelayLevels); err != nil {
 		errs = append(errs, fmt.Errorf("Config.DelayLevels: %w", err))
 	}
 	return errors.Join(errs...)
 }
+
+// maxFileSize bounds what is mapped as one.
+var maxFileSize = func() int64 {
+	if strconv.IntSize == 32 {
+		return mmap.MaxLength32
+	}
+	return math.MaxInt32
+}()

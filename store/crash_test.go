@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -71,6 +72,8 @@ var changes = map[crashfs.Op]bool{
 	crashfs.OpMap: true, crashfs.OpClose: true,
 }
 
+const afterClose crashfs.Op = "after Close"
+
 // film is the hook that takes moments.
 func (sc *scene) film(c crashfs.Call) error {
 	if !changes[c.Op] {
@@ -116,7 +119,9 @@ func (sc *scene) work(s *DefaultMessageStore, puts int) error {
 	errs := make([]error, writers)
 	var wg sync.WaitGroup
 	for w := range writers {
+		sc.mu.Lock()
 		seed := sc.rand.Uint64()
+		sc.mu.Unlock()
 		wg.Go(func() {
 			r := rand.New(rand.NewPCG(seed, uint64(w)))
 			for i := range puts {
@@ -196,7 +201,7 @@ func (sc *scene) play(t *testing.T, puts int) {
 		require.NoError(t, s.Close())
 		n, _ := sc.truth.mark()
 		sc.truth.keep(n)
-		require.NoError(t, sc.take(crashfs.Call{Op: "after Close"}))
+		require.NoError(t, sc.take(crashfs.Call{Op: afterClose}))
 	})
 }
 
@@ -263,6 +268,10 @@ func (sc *scene) images(t *testing.T, seeds []uint64) (y yield) {
 		})
 	}
 	for i, m := range sc.moments {
+		seeds := seeds
+		if m.call.Op == afterClose { // all must be there, so more is worth trying
+			seeds = append(slices.Clip(seeds), 100, 101, 102, 103, 104, 105, 106, 107, 108, 109)
+		}
 		for _, s := range seeds {
 			if s > crashfs.Newest {
 				s += uint64(i) * 1000 // another draw for each moment
@@ -345,6 +354,56 @@ func TestPowerLossTestNoticesALostSync(t *testing.T) {
 	t.Fatal("no image shows what was lost")
 }
 
+// TestPowerLossAfterAKill: what a killed process left is in the page cache and
+// not on disk, and nothing marks it for writing. Before it is served it is
+// written again, in every file of the log and of the queues.
+func TestPowerLossAfterAKill(t *testing.T) {
+	for _, mode := range bothModes {
+		t.Run(mode.String(), func(t *testing.T) {
+			fs, dir := newCrashFS(t)
+			sizes := smallConfig(mode)
+			sizes.ConsumeQueueFileSize = 20_000 // one file of several pages
+			cfg := withFS(sizes, fs)
+			fs.Lie(func(c crashfs.Call) bool { // no message and no unit reaches the disk
+				return c.Op == crashfs.OpSync && (strings.Contains(c.Path, "commitlog/") || strings.Contains(c.Path, "consumequeue/"))
+			})
+			s := openStore(t, dir, cfg)
+			n := 500
+			putN(t, s, "t", 0, n)
+			closeStore(t, s)
+			fs.Lie(nil)
+			require.NoError(t, fs.Remove(filepath.Join(dir, ownDir, pointFile)))
+			require.NoError(t, fs.Remove(filepath.Join(dir, "checkpoint")))
+			require.NoError(t, os.WriteFile(filepath.Join(dir, abortFile), nil, 0o600))
+
+			s = openStore(t, dir, cfg)
+			require.False(t, s.Recovery().Clean)
+			require.Empty(t, firstDifference(sequence(n), bodies(t, s, "t", 0)))
+			check := func(when string, seeds uint64) {
+				shot, err := fs.Snapshot()
+				require.NoError(t, err)
+				for seed := range seeds {
+					image := scratch(t)
+					_, err := shot.Image(seed, image)
+					require.NoError(t, err)
+					crashed := openStore(t, filepath.Join(image, "store"), sizes)
+					require.Empty(t, firstDifference(sequence(n), bodies(t, crashed, "t", 0)), "%s, seed %d", when, seed)
+					closeStore(t, crashed)
+				}
+			}
+			check("after Open", 10)
+			closeStore(t, s)
+			check("after Close", 40)
+			s = openStore(t, dir, cfg)
+			require.True(t, s.Recovery().FromPoint)
+			putN(t, s, "t", n, 400)
+			n += 400
+			closeStore(t, s)
+			check("after another Close", 40)
+		})
+	}
+}
+
 // TestPowerLossInTheFirstOpen: every image of the first Open is an empty store,
 // at every call (C15: a first start that is cut off leaves no directory that
 // can not be opened).
@@ -356,7 +415,7 @@ func TestPowerLossInTheFirstOpen(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, s.Close())
 	sc.fs.Hook(nil)
-	require.NoError(t, sc.take(crashfs.Call{Op: "after Close"}))
+	require.NoError(t, sc.take(crashfs.Call{Op: afterClose}))
 	y := sc.images(t, seeds(4))
 	require.Greater(t, len(sc.moments), 20)
 	require.Positive(t, y.loss.Entries)
@@ -405,11 +464,12 @@ func powerLossWhileRecovering(t *testing.T, first *scene, recoveries, every int,
 		require.NoError(t, err)
 		second.mu.Lock()
 		second.end = s.MaxOffset() // what is served is on disk, in both modes
+		err = second.take(crashfs.Call{Op: "after Open"})
 		second.mu.Unlock()
-		require.NoError(t, second.take(crashfs.Call{Op: "after Open"}))
+		require.NoError(t, err)
 		require.NoError(t, s.Close())
 		second.fs.Hook(nil)
-		require.NoError(t, second.take(crashfs.Call{Op: "after Close"}))
+		require.NoError(t, second.take(crashfs.Call{Op: afterClose}))
 		total.sum(second.images(t, seeds))
 	}
 	return total, times

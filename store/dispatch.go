@@ -14,7 +14,7 @@ type queueSink DefaultMessageStore
 
 // Dispatch implements dispatcher.Sink.
 func (s *queueSink) Dispatch(r *message.DispatchRequest) error {
-	if err := s.put(r, false); err != nil {
+	if _, err := s.put(r, false); err != nil {
 		return err
 	}
 	s.lastDispatched.Store(int64(r.LogOffset()))
@@ -24,28 +24,29 @@ func (s *queueSink) Dispatch(r *message.DispatchRequest) error {
 	return nil
 }
 
-// put makes the record's unit. A record that takes no queue offset has none.
-func (s *queueSink) put(r *message.DispatchRequest, rewrite bool) error {
+// put makes the record's unit, and reports whether it has one: a record that
+// takes no queue offset has none, and neither has one that fits in no queue,
+// which is reported as damage.
+func (s *queueSink) put(r *message.DispatchRequest, rewrite bool) (placed bool, err error) {
 	if !r.SysFlag().Queued() {
-		return nil
+		return false, nil
 	}
 	q := s.lastQueue
 	if q == nil || q.ID != r.QueueID() || q.Topic != string(r.Topic()) {
 		q = consumequeue.Find(s.queues, r.Topic(), r.QueueID())
 	}
 	if misfit := s.misfit(r, q == nil); misfit != nil {
-		(*DefaultMessageStore)(s).damaged(commitlog.Damage{From: r.LogOffset(), To: r.LogOffset() + message.LogOffset(r.Size()), Err: misfit})
-		return nil //nolint:nilerr // it is reported, and passed over
+		(*DefaultMessageStore)(s).damagedRecord(r, misfit)
+		return false, nil
 	}
 	if q == nil {
-		var err error
 		if q, err = s.queues.Make(string(r.Topic()), r.QueueID()); err != nil {
-			return typed(err)
+			return false, typed(err)
 		}
 	}
 	s.lastQueue = q
 	unit := consumequeue.Unit{LogOffset: r.LogOffset(), Size: int32(r.Size()), TagsCode: r.TagsCode}
-	return typed(q.Put(r.QueueOffset(), unit, rewrite))
+	return true, typed(q.Put(r.QueueOffset(), unit, rewrite))
 }
 
 // misfit says why no queue can hold the record: its topic and queue id can not
@@ -62,6 +63,10 @@ func (s *queueSink) misfit(r *message.DispatchRequest, newQueue bool) error {
 		return &message.IllegalError{Field: "queue id", Value: strconv.Itoa(int(r.QueueID())), Reason: "is negative"}
 	}
 	return message.CheckStoredTopic(string(r.Topic()))
+}
+
+func (s *DefaultMessageStore) damagedRecord(r *message.DispatchRequest, why error) {
+	s.damaged(commitlog.Damage{From: r.LogOffset(), To: r.LogOffset() + message.LogOffset(r.Size()), Err: why})
 }
 
 // dispatchFailed hears of each attempt to dispatch that failed; the dispatcher
@@ -91,11 +96,14 @@ func (s *DefaultMessageStore) WaitDispatched(ctx context.Context, upTo message.L
 // Flush puts on disk what was placed before the call. Under FlushAsync that
 // makes it as safe as FlushSync does.
 func (s *DefaultMessageStore) Flush(ctx context.Context) error {
+	s.life.RLock()
 	if err := s.checkOpen(); err != nil {
+		s.life.RUnlock()
 		return err
 	}
 	done := make(chan error, 1)
-	go func() { done <- s.flush() }()
+	s.background.Go(func() { done <- s.flush() })
+	s.life.RUnlock()
 	select {
 	case err := <-done:
 		return typed(err)

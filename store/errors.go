@@ -26,6 +26,9 @@ var (
 	ErrFileSize = segment.ErrFileSize
 	// ErrGap: a file is missing between others.
 	ErrGap = segment.ErrGap
+	// ErrMoved: while the store was open somebody replaced or removed a file of
+	// its log. The store refuses writes from then on.
+	ErrMoved = segment.ErrMoved
 )
 
 // typed adds the sentinel of package message to an error of a lower package.

@@ -292,8 +292,13 @@ func TestLookMessageByOffset(t *testing.T) {
 	require.False(t, ok)
 }
 
-// flip changes one byte of a file under an open or closed store.
+// flip changes one bit of a file under an open or closed store.
 func flip(t *testing.T, path string, at int64) {
+	t.Helper()
+	flipBit(t, path, at, 0x08)
+}
+
+func flipBit(t *testing.T, path string, at int64, bit byte) {
 	t.Helper()
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	require.NoError(t, err)
@@ -301,7 +306,7 @@ func flip(t *testing.T, path string, at int64) {
 	var b [1]byte
 	_, err = f.ReadAt(b[:], at)
 	require.NoError(t, err)
-	b[0] ^= 0x08
+	b[0] ^= bit
 	_, err = f.WriteAt(b[:], at)
 	require.NoError(t, err)
 }

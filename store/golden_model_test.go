@@ -47,6 +47,14 @@ type modelUnit struct {
 	code   int64
 }
 
+// timeOf is when a message of the queue was stored, -1 if it has none there.
+func (m *model) timeOf(q *modelQueue, offset int64) int64 {
+	if q == nil || offset < q.first || offset >= q.max() {
+		return -1
+	}
+	return m.records[q.units[offset-q.first].offset].StoreTimestamp()
+}
+
 func (q *modelQueue) max() int64 { return q.first + int64(len(q.units)) }
 
 // newModel reads the records of a log that ends at end. resume are offsets at
@@ -119,6 +127,39 @@ func (m *model) logOffset(topic string, queueID int32, offset int64) (int64, boo
 	return q.units[offset-q.first].offset, true
 }
 
+func (m *model) storeTime(topic string, queueID int32, offset int64) (int64, bool) {
+	ms := m.timeOf(m.queues[queueKey{topic, queueID}], offset)
+	return ms, ms >= 0
+}
+
+func (m *model) earliestTime(topic string, queueID int32) (int64, bool) {
+	lowest, _ := m.queueBounds(topic, queueID)
+	return m.storeTime(topic, queueID, lowest)
+}
+
+func (m *model) byTime(topic string, queueID int32, ms int64) (lower, upper int64, err error) {
+	lowest, end := m.queueBounds(topic, queueID)
+	lower, upper = m.boundaries(m.queues[queueKey{topic, queueID}], ms, lowest, end)
+	return lower, upper, nil
+}
+
+// boundaries are the first message of [from, to) that was stored at ms or
+// later, to if there is none, and the last that was stored at ms or earlier, from
+// if there is none.
+func (m *model) boundaries(q *modelQueue, ms, from, to int64) (lower, upper int64) {
+	lower, upper = to, from
+	for off := from; off < to; off++ {
+		stored := m.timeOf(q, off)
+		if stored <= ms {
+			upper = off
+		}
+		if stored >= ms && lower == to {
+			lower = off
+		}
+	}
+	return lower, upper
+}
+
 func (m *model) look(offset int64) (message.MessageExt, error) {
 	v, ok := m.records[offset]
 	if !ok {
@@ -182,6 +223,9 @@ type answerer interface {
 	get(r golden.Read) (*golden.GetResult, error)
 	look(offset int64) (message.MessageExt, error) // ErrOffsetNotFound
 	logOffset(topic string, queueID int32, offset int64) (int64, bool)
+	storeTime(topic string, queueID int32, offset int64) (int64, bool)
+	earliestTime(topic string, queueID int32) (int64, bool)
+	byTime(topic string, queueID int32, ms int64) (lower, upper int64, err error)
 	queueBounds(topic string, queueID int32) (lowest, end int64)
 	logBounds() (lowest, end int64)
 }
@@ -202,7 +246,12 @@ func ask(a answerer, r golden.Read) (any, error) {
 		off, _ := a.logOffset(r.Topic, r.QueueID, r.Offset)
 		return off, nil
 	case "getMessageStoreTimeStamp":
-		return storeTime(a, r)
+		return orMinusOne(a.storeTime(r.Topic, r.QueueID, r.Offset)), nil
+	case "getEarliestMessageTime":
+		if r.Topic == "" {
+			return earliestInLog(a)
+		}
+		return orMinusOne(a.earliestTime(r.Topic, r.QueueID)), nil
 	}
 	lowest, end := a.logBounds()
 	if r.Topic != "" {
@@ -219,12 +268,18 @@ func ask(a answerer, r golden.Read) (any, error) {
 	return nil, fmt.Errorf("no such question: %s", r.Op)
 }
 
-func storeTime(a answerer, r golden.Read) (any, error) {
-	off, ok := a.logOffset(r.Topic, r.QueueID, r.Offset)
+func orMinusOne(n int64, ok bool) int64 {
 	if !ok {
-		return int64(-1), nil
+		return -1
 	}
-	m, err := a.look(off)
+	return n
+}
+
+// earliestInLog is the time of the first record of the log, which a store tells
+// through two questions.
+func earliestInLog(a answerer) (any, error) {
+	lowest, _ := a.logBounds()
+	m, err := a.look(lowest)
 	if errors.Is(err, message.ErrOffsetNotFound) {
 		return int64(-1), nil
 	}
@@ -303,6 +358,10 @@ func (r *goldenRun) testModel(t *testing.T, c *golden.Case) {
 		}
 		for i, read := range s.reads {
 			if laterReads[read.Op] > 0 {
+				continue
+			}
+			if read.Op == byTime {
+				_ = s.byTimeDifference(t, m, i)
 				continue
 			}
 			want, _ := r.wanted(t, s, m, read)

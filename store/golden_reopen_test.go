@@ -54,7 +54,7 @@ func (r *goldenRun) open(t *testing.T, c *golden.Case, set readSet) {
 	r.checkReads(t, set, m, storeAnswers{t.Context(), s})
 	checkQueues(t, s.Queues(), m)
 	shutdown(t, s)
-	checkDirectory(t, dir, m, before, set.config)
+	r.checkDirectory(t, dir, m, before, rocketLog(t, c, before), set.config)
 	if c.SecondReopenPuts != nil {
 		r.putMore(t, c, dir)
 	}
@@ -95,21 +95,48 @@ func checkQueues(t *testing.T, list []store.QueueInfo, m *model) {
 	}
 }
 
-// checkDirectory compares what a closed store left with what was there before:
-// the log up to its end and zeros behind it, the units of the consume queues as
-// the log wants them and zeros behind them, and all else but the store's own
-// marks unchanged.
-func checkDirectory(t *testing.T, dir string, m *model, before map[string][]byte, config golden.Config) {
+// rocketLog gives the files that RocketMQ left when it closed the store: in a
+// reopening case those of the second archive, else those of the first.
+func rocketLog(t *testing.T, c *golden.Case, before map[string][]byte) map[string][]byte {
+	t.Helper()
+	if c.FilesAfter == nil {
+		return before
+	}
+	dir := t.TempDir()
+	if err := c.Unpack(golden.AfterArchive, dir); err != nil {
+		t.Fatal(err)
+	}
+	files, err := golden.Files(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+// checkDirectory compares what a closed store left with what RocketMQ left of
+// the same directory: the log up to its end, and behind it zeros where RocketMQ
+// may have left what it cut off; the units of the consume queues as the log
+// wants them and zeros behind them; and all else but the store's own marks as
+// it was before.
+func (r *goldenRun) checkDirectory(t *testing.T, dir string, m *model, before, rocket map[string][]byte, config golden.Config) {
 	t.Helper()
 	after, err := golden.Files(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	im := &image{segment: config.MappedFileSizeCommitLog, cqFile: config.MappedFileSizeConsumeQueue, files: make(map[string][]byte)}
-	for name, data := range before {
-		if start, ok := logFile(name); ok && start < m.maxLog {
-			data = slices.Clone(data)
-			clear(data[min(m.maxLog-start, im.segment):])
+	for name, data := range rocket {
+		start, ok := logFile(name)
+		if !ok {
+			continue
+		}
+		data = slices.Clone(data)
+		behind := data[max(0, min(m.maxLog-start, im.segment)):]
+		if strings.Trim(string(behind), "\x00") != "" {
+			r.differs(t, "F27")
+			clear(behind)
+		}
+		if start < m.maxLog {
 			im.files[name] = data
 		}
 	}

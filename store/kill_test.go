@@ -247,8 +247,13 @@ func derivedLosses(t *testing.T, dir string) []derivedLoss {
 	}, "consumequeue")
 	queues, err := filepath.Glob(filepath.Join(dir, "consumequeue", "*", "*"))
 	require.NoError(t, err)
-	require.Greater(t, len(queues), 2)
-	for _, q := range []string{queues[0], queues[len(queues)-1]} {
+	require.NotEmpty(t, queues)                              // after a kill perhaps not all of them
+	queues = slices.DeleteFunc(queues, func(q string) bool { // made, and killed before its first file
+		files, err := os.ReadDir(q)
+		return err == nil && len(files) == 0
+	})
+	require.NotEmpty(t, queues)
+	for _, q := range slices.Compact([]string{queues[0], queues[len(queues)-1]}) {
 		rel, err := filepath.Rel(dir, q)
 		require.NoError(t, err)
 		add("one queue missing, "+filepath.Base(filepath.Dir(q)), os.RemoveAll, rel)

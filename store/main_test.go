@@ -238,7 +238,7 @@ func crashFSOver(t testing.TB, root string) (fs *crashfs.FS, dir string) {
 // scratch is t.TempDir where files cost least.
 func scratch(t testing.TB) string {
 	t.Helper()
-	dir, err := os.MkdirTemp(crashfs.Dir(), "pocketmq-test-")
+	dir, err := os.MkdirTemp(crashfs.Dir(), "pocketmq-test-") //nolint:usetesting // t.TempDir can not be told where
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
 	return dir

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"github.com/pocketmq/pocketmq/internal/segment"
@@ -65,7 +66,7 @@ func takeOwnership(c Config, dir string) (*owner, error) {
 		return nil, errors.Join(err, lock.Close())
 	}
 	if err := o.mark(c); err != nil {
-		return nil, errors.Join(err, o.release(false))
+		return nil, errors.Join(describeDir(dir, err), o.release(false))
 	}
 	return o, nil
 }
@@ -74,7 +75,7 @@ func takeOwnership(c Config, dir string) (*owner, error) {
 func describeDir(dir string, err error) error {
 	info, statErr := os.Stat(dir) // follows a link: the root may be one
 	switch {
-	case statErr == nil && !info.IsDir():
+	case statErr == nil && !info.IsDir(), errors.Is(statErr, syscall.ENOTDIR):
 		return fmt.Errorf("%s: %w", dir, ErrNotDirectory)
 	case errors.Is(err, fs.ErrPermission) || isReadOnly(err):
 		return fmt.Errorf("%s: %w: %w", dir, ErrReadOnly, err)
@@ -92,7 +93,7 @@ func openOrCreate(fsys segment.FS, path string, mode fs.FileMode) (segment.Handl
 
 // mark writes what RocketMQ writes into lock, who we are, and the marker.
 func (o *owner) mark(c Config) error {
-	if _, err := o.lock.WriteAt([]byte(lockFile), 0); err != nil {
+	if err := o.label(); err != nil {
 		return err
 	}
 	abort := filepath.Join(o.dir, abortFile)
@@ -119,7 +120,21 @@ func (o *owner) mark(c Config) error {
 	}
 	host, _ := os.Hostname()
 	text := fmt.Sprintf("process %d on %s, since %s", os.Getpid(), host, c.Now().UTC().Format(time.RFC3339))
-	return segment.WriteFileAtomic(o.fs, filepath.Join(own, ownerFile), []byte(text), c.FileMode, false)
+	err = segment.WriteFileAtomic(o.fs, filepath.Join(own, ownerFile), []byte(text), c.FileMode, false)
+	if errors.Is(err, segment.ErrNoSpace) {
+		return nil // it is for people; a full disk can still be read
+	}
+	return err
+}
+
+// label writes into lock what RocketMQ does.
+func (o *owner) label() error {
+	var b [len(lockFile)]byte
+	if _, err := o.lock.ReadAt(b[:], 0); err == nil && string(b[:]) == lockFile {
+		return nil
+	}
+	_, err := o.lock.WriteAt([]byte(lockFile), 0)
+	return err
 }
 
 // release removes the marker when clean is set, and the lock. A lock file

@@ -15,7 +15,10 @@ import (
 type recoveryPoint struct {
 	LogOffset message.LogOffset `json:"logOffset"`
 	Last      lastRecord        `json:"last"`
-	Queues    []queuePoint      `json:"queues"`
+
+	SegmentSize int64 `json:"segmentSize"`
+
+	Queues []queuePoint `json:"queues"`
 }
 
 // lastRecord identifies the record before LogOffset.

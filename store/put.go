@@ -21,7 +21,8 @@ import (
 // the sync failed: the message will not be seen before the store is opened
 // again, and perhaps then. After every other error nothing was stored and no
 // queue offset used: *message.LimitError and *message.IllegalError for the
-// message, message.ErrClosed, message.ErrDiskFull, ctx's error.
+// message, message.ErrClosed, message.ErrDiskFull, commitlog.ErrNoSegment when
+// the next file could not be made, ctx's error.
 //
 // ctx bounds all waiting: for room, for a dispatcher that lags by more than
 // Config.MaxDispatchLag, for the sync.

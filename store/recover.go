@@ -2,10 +2,14 @@ package store
 
 import (
 	"context"
+	"errors"
+	"path/filepath"
+	"strconv"
 	"time"
 
 	"github.com/pocketmq/pocketmq/commitlog"
 	"github.com/pocketmq/pocketmq/consumequeue"
+	"github.com/pocketmq/pocketmq/internal/segment"
 	"github.com/pocketmq/pocketmq/message"
 )
 
@@ -72,22 +76,26 @@ func (s *DefaultMessageStore) recover(ctx context.Context) error {
 	if s.recovery.QueuesReset, err = s.queues.ResetDamaged(); err != nil {
 		return err
 	}
-	if err := readOwn(s.cfg.fs, s.dir, pointFile, &point); err == nil && len(s.recovery.QueuesReset) == 0 {
+	pointErr := readOwn(s.cfg.fs, s.dir, pointFile, &point)
+	if err := s.checkSegmentSize(point, pointErr == nil); err != nil {
+		return err
+	}
+	if pointErr == nil && len(s.recovery.QueuesReset) == 0 {
 		s.recovery.FromPoint = point.holds(s.log, s.queues)
 	}
 	from, lastTime := s.recovery.LogStart, int64(0)
-	next := make(map[*consumequeue.Queue]message.QueueOffset) // how many units each queue should have
+	next := make(map[*consumequeue.Queue]*numbers) // which units each queue should have
 	if s.recovery.FromPoint {
 		from, lastTime = point.LogOffset, point.Last.StoreTimestamp
 		s.point = point.LogOffset
 		s.lastDispatched.Store(int64(point.Last.LogOffset))
 		for _, qp := range point.Queues {
-			next[consumequeue.Find(s.queues, qp.Topic, qp.QueueID)] = qp.Max
+			next[consumequeue.Find(s.queues, qp.Topic, qp.QueueID)] = &numbers{next: qp.Max}
 		}
 	}
 	trusted := s.trustedEnd(point)
 	found, err := s.log.Recover(ctx, commitlog.RecoverConfig{From: from, LastTime: lastTime, Trusted: trusted, Clean: s.recovery.Clean, Visit: func(r *message.DispatchRequest) error {
-		return s.rebuild(r, next)
+		return s.rebuildIfRoom(r, next)
 	}})
 	if err != nil {
 		return err
@@ -101,6 +109,28 @@ func (s *DefaultMessageStore) recover(ctx context.Context) error {
 		return err
 	}
 	return s.settleQueues()
+}
+
+// checkSegmentSize refuses a log whose only file, by which its size is known,
+// has been cut: what was behind would be lost without a word. Several files vouch
+// for each other.
+func (s *DefaultMessageStore) checkSegmentSize(point recoveryPoint, havePoint bool) error {
+	got, want := s.log.FileSize(), point.SegmentSize
+	if s.log.Files() != 1 {
+		return nil
+	}
+	if !havePoint && s.recovery.Clean { // as RocketMQ leaves it; its queues tell
+		for _, q := range s.queues.All() {
+			if u, ok := q.At(q.Max() - 1); ok && !u.IsBlank() {
+				want = max(want, int64(u.LogOffset)+int64(u.Size)-int64(s.recovery.LogStart))
+			}
+		}
+		want = max(want, got)
+	}
+	if want == 0 || want == got {
+		return nil
+	}
+	return &segment.SizeError{Path: filepath.Join(s.dir, "commitlog", segment.FileName(int64(s.recovery.LogStart))), Got: got, Want: want}
 }
 
 // trustedEnd is the end of what must be readable: see recover.
@@ -131,36 +161,65 @@ func (s *DefaultMessageStore) lastReferenced() message.LogOffset {
 	return end
 }
 
+// rebuildIfRoom is rebuild until the disk is full. What comes then is only
+// counted, and left to the dispatcher: a full disk can be opened and read.
+func (s *DefaultMessageStore) rebuildIfRoom(r *message.DispatchRequest, next map[*consumequeue.Queue]*numbers) error {
+	if s.undispatched == nil {
+		err := s.rebuild(r, next)
+		if !errors.Is(err, message.ErrDiskFull) {
+			return err
+		}
+		s.dispatchFrom = r.LogOffset()
+		s.undispatched = make(map[queueKey]message.QueueOffset)
+		s.cfg.Logger.Error("disk full: consume queues will be completed when there is space", "dir", s.dir, "offset", r.LogOffset())
+	}
+	if r.SysFlag().Queued() {
+		key := queueKey{string(r.Topic()), r.QueueID()}
+		s.undispatched[key] = max(s.undispatched[key], r.QueueOffset()+1)
+	}
+	return nil
+}
+
 // rebuild gives one record to its queue and counts it.
-func (s *DefaultMessageStore) rebuild(r *message.DispatchRequest, next map[*consumequeue.Queue]message.QueueOffset) error {
+func (s *DefaultMessageStore) rebuild(r *message.DispatchRequest, next map[*consumequeue.Queue]*numbers) error {
+	if q := consumequeue.Find(s.queues, r.Topic(), r.QueueID()); q != nil && r.SysFlag().Queued() && next[q].contradicts(q, r) {
+		s.damagedRecord(r, &message.IllegalError{Field: "queue offset", Value: strconv.FormatInt(int64(r.QueueOffset()), 10),
+			Reason: "is that of another message"})
+		return nil
+	}
 	// After a crash a unit may be in the page cache and not on disk, without
 	// being marked for writing: it is written again even if it looks right.
-	if err := (*queueSink)(s).put(r, !s.recovery.Clean); err != nil {
+	placed, err := (*queueSink)(s).put(r, !s.recovery.Clean)
+	if err != nil {
 		return err
 	}
 	s.lastDispatched.Store(int64(r.LogOffset()))
-	if q := consumequeue.Find(s.queues, r.Topic(), r.QueueID()); q != nil && r.SysFlag().Queued() {
-		next[q] = r.QueueOffset() + 1
+	if !placed {
+		return nil
 	}
+	q := consumequeue.Find(s.queues, r.Topic(), r.QueueID())
+	if next[q] == nil {
+		next[q] = &numbers{next: r.QueueOffset()}
+	}
+	next[q].add(r.QueueOffset())
 	return nil
 }
 
 // cutQueues drops the units behind those that the log has messages for. Where
 // the log has none of a queue any more, those of removed messages stay: they
 // carry the queue's numbering.
-func (s *DefaultMessageStore) cutQueues(next map[*consumequeue.Queue]message.QueueOffset) error {
+func (s *DefaultMessageStore) cutQueues(next map[*consumequeue.Queue]*numbers) error {
 	empty := s.recovery.LogEnd == s.recovery.LogStart
 	for _, q := range s.queues.All() {
 		if err := q.CorrectMin(s.recovery.LogStart); err != nil {
 			return err
 		}
-		keep, ok := next[q]
-		switch {
-		case ok:
+		keep := q.Min()
+		switch n := next[q]; {
+		case n != nil:
+			keep = n.next
 		case empty && s.recovery.LogStart == 0:
 			keep = 0
-		default:
-			keep = q.Min()
 		}
 		dropped, err := q.Truncate(keep)
 		if err != nil {
@@ -196,7 +255,16 @@ func (s *DefaultMessageStore) settleQueues() error {
 		if err := q.CorrectMin(s.recovery.LogStart); err != nil {
 			return err
 		}
-		s.counters.set(q.Topic, q.ID, q.Max())
+		key := queueKey{q.Topic, q.ID}
+		s.counters.set(q.Topic, q.ID, max(q.Max(), s.undispatched[key]))
+		delete(s.undispatched, key)
 	}
+	for key, next := range s.undispatched {
+		s.counters.set(key.topic, key.id, next)
+	}
+	if s.undispatched == nil {
+		s.dispatchFrom = s.recovery.LogEnd
+	}
+	s.undispatched = nil
 	return nil
 }

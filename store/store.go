@@ -32,6 +32,9 @@ type DefaultMessageStore struct {
 	recovery   Recovery
 	stats      counts
 
+	dispatchFrom message.LogOffset                // set by recovery: the end of the log, but on a full disk
+	undispatched map[queueKey]message.QueueOffset // during recovery on a full disk: next numbers
+
 	checkpoint checkpoint // used by the maintenance goroutine, and by Open and teardown
 	point      message.LogOffset
 
@@ -49,6 +52,7 @@ type DefaultMessageStore struct {
 	stop         chan struct{} // ends the goroutines
 	background   sync.WaitGroup
 
+	life      sync.RWMutex // held for reading while a call begins something in background
 	closed    atomic.Bool
 	closeOnce sync.Once
 	hurry     chan struct{} // closed when the caller of Shutdown no longer waits
@@ -71,6 +75,9 @@ func Open(ctx context.Context, dir string, cfg Config) (*DefaultMessageStore, er
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
 		return nil, fmt.Errorf("open store: %w", err)
+	}
+	if dir == "" {
+		return nil, fmt.Errorf("open store: %w", &message.IllegalError{Field: "directory", Reason: "is empty"})
 	}
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -135,6 +142,7 @@ func (s *DefaultMessageStore) openFiles() error {
 	if err != nil {
 		return err
 	}
+	s.cfg.MaxBodySize = int(min(int64(s.cfg.MaxBodySize), s.log.FileSize()-recordRoom)) // the files that are there may be smaller
 	s.queues, err = consumequeue.OpenTable(consumequeue.Config{
 		FS: s.cfg.fs, Dir: filepath.Join(s.dir, "consumequeue"), FileSize: s.cfg.ConsumeQueueFileSize,
 		Default: DefaultConsumeQueueFileSize, FileMode: s.cfg.FileMode, DirMode: s.cfg.DirMode,
@@ -163,7 +171,7 @@ func (s *DefaultMessageStore) start() {
 	s.log.Start(s.recovery.LogEnd, s.recovery.lastTime)
 	s.dispatcher = dispatcher.Start(dispatcher.Config{
 		Source: s.log, Sinks: []dispatcher.Sink{(*queueSink)(s), &s.arrivals},
-		From: s.recovery.LogEnd, Failed: s.dispatchFailed, Awaited: s.arrivals.awaited,
+		From: s.dispatchFrom, Failed: s.dispatchFailed, Awaited: s.arrivals.awaited,
 	})
 	s.background.Go(s.flushLoop)
 	s.background.Go(s.maintainLoop)
@@ -174,6 +182,10 @@ func (s *DefaultMessageStore) Dir() string { return s.dir }
 
 // StoreHost is what the store writes into records that bring no host.
 func (s *DefaultMessageStore) StoreHost() message.Host { return s.host }
+
+// MaxBodySize is the largest body that the store takes, in bytes; the elements
+// of a batch together are bounded by it, too.
+func (s *DefaultMessageStore) MaxBodySize() int { return s.cfg.MaxBodySize }
 
 // Close is Shutdown without a bound: it returns when everything has ended. It
 // is idempotent; later calls return nil.
@@ -191,7 +203,9 @@ func (s *DefaultMessageStore) Shutdown(ctx context.Context) error {
 	first := false
 	s.closeOnce.Do(func() {
 		first = true
+		s.life.Lock()
 		s.closed.Store(true)
+		s.life.Unlock()
 		go s.teardown()
 	})
 	select {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"compress/zlib"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -18,7 +19,11 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/pocketmq/pocketmq"
+	"github.com/pocketmq/pocketmq/commitlog"
 	"github.com/pocketmq/pocketmq/inspect"
+	"github.com/pocketmq/pocketmq/message"
+	"github.com/pocketmq/pocketmq/protocol"
+	"github.com/pocketmq/pocketmq/store"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -334,6 +339,80 @@ func TestLockedDirectory(t *testing.T) {
 	require.Equal(t, "a\n", ok(t, "", "tail", dir, "--raw"))
 	require.Contains(t, ok(t, "", "info", dir), "in use, or not closed properly")
 	require.Contains(t, ok(t, "", "verify", dir), ": 0 errors, 0 notes\n")
+}
+
+// poke writes into the first file of the log.
+func poke(t *testing.T, dir string, at int64, data string) {
+	t.Helper()
+	f, err := os.OpenFile(filepath.Join(dir, "commitlog", fmt.Sprintf("%020d", 0)), os.O_RDWR, 0)
+	require.NoError(t, err)
+	_, err = f.WriteAt([]byte(data), at)
+	require.NoError(t, err)
+	require.NoError(t, f.Close())
+}
+
+// TestRecoveryIsReported has every command that opens a store say what it cut,
+// once, and what it passes over.
+func TestRecoveryIsReported(t *testing.T) {
+	for _, args := range [][]string{{"send"}, {"tail"}, {"tail", "--group", "g"}, {"topics"}} {
+		t.Run(strings.Join(args, " "), func(t *testing.T) {
+			t.Parallel()
+			dir := filepath.Join(t.TempDir(), "store")
+			ok(t, "a\nb\nc\n", "send", dir)
+			info, err := inspect.Info(dir)
+			require.NoError(t, err)
+			args := append(append([]string{}, args[0], dir), args[1:]...)
+
+			poke(t, dir, int64(info.Log.End), "torn")
+			require.NoError(t, os.WriteFile(filepath.Join(dir, "abort"), nil, 0o600))
+			r := pocketmqIn(t, "", args...)
+			require.Equal(t, exitOK, r.code, r.stderr)
+			line := "pocketmq: recovery of " + dir + ": cut 4 bytes behind the last whole message\n"
+			require.True(t, strings.HasPrefix(r.stderr, line), r.stderr)
+			require.NotContains(t, pocketmqIn(t, "", args...).stderr, "recovery")
+
+			poke(t, dir, 4, "\x00") // the first message's magic number
+			require.NoError(t, os.Remove(filepath.Join(dir, "pocketmq", "recovery.json")))
+			r = pocketmqIn(t, "", args...)
+			require.Contains(t, r.stderr, "pocketmq: recovery of "+dir+": 1 damaged places in the log are passed over, the first at offset 0\n")
+		})
+	}
+}
+
+func TestRecovered(t *testing.T) {
+	require.Empty(t, recovered(store.Recovery{Records: 7, UnitsDropped: 1}))
+	require.Equal(t, "cut 1 bytes behind the last whole message; removed 2 files behind the end of the log; "+
+		"1 damaged places in the log are passed over, the first at offset 7; 3 damaged consume queues built again from the log",
+		recovered(store.Recovery{
+			CutBytes: 1, RemovedFiles: make([]string, 2), Damaged: []commitlog.Damage{{From: 7, To: 9}}, QueuesReset: make([]string, 3),
+		}))
+}
+
+// TestTailInflates prints bodies that a producer compressed, and passes over
+// those that do not inflate.
+func TestTailInflates(t *testing.T) {
+	dir := t.TempDir()
+	node, err := pocketmq.Open(t.Context(), dir)
+	require.NoError(t, err)
+	var body bytes.Buffer
+	w := zlib.NewWriter(&body)
+	_, err = w.Write([]byte("once compressed\n"))
+	require.NoError(t, err)
+	require.NoError(t, w.Close())
+	require.NoError(t, node.CreateTopic(t.Context(), pocketmq.TopicConfig{Name: defaultTopic, ReadQueueNums: 1, WriteQueueNums: 1}))
+	for _, flag := range []message.SysFlag{message.FlagCompressed, message.FlagCompressed | 0x100} {
+		_, err = node.Broker().SendMessage(t.Context(), protocol.SendMessageRequest{
+			Message: message.Message{Topic: defaultTopic, Body: body.Bytes()}, SysFlag: flag,
+		})
+		require.NoError(t, err)
+	}
+	require.NoError(t, node.Close())
+	for _, group := range [][]string{nil, {"--group", "g"}} {
+		r := pocketmqIn(t, "", append([]string{"tail", dir, "--raw"}, group...)...)
+		require.Equal(t, exitFailed, r.code)
+		require.Equal(t, "once compressed\n", r.stdout)
+		require.Contains(t, r.stderr, "compressor 1 is not known")
+	}
 }
 
 // TestSendInterrupted cancels while standard input gives nothing more.

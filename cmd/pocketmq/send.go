@@ -63,7 +63,7 @@ func (c *cli) runSend(ctx context.Context, dir string, files []string, f sendFla
 	if f.async {
 		flush = store.FlushAsync
 	}
-	return withNode(ctx, dir, flush, func(node *pocketmq.Node) error {
+	return c.withNode(ctx, dir, flush, func(node *pocketmq.Node) error {
 		send, err := newSender(ctx, node, f.topic, f.queue)
 		if err != nil {
 			return err

@@ -64,8 +64,8 @@ func (c *cli) runTail(ctx context.Context, dir string, f tailFlags) error {
 		fmt.Fprintln(c.stderr, "pocketmq: skipped:", err)
 	}}
 	if f.group != "" {
-		err = withExisting(ctx, dir, func(node *pocketmq.Node) error { return tailGroup(ctx, node, f, out) })
-	} else {
+		err = c.withExisting(ctx, dir, func(node *pocketmq.Node) error { return tailGroup(ctx, node, f, out) })
+	} else if err = c.recoverStore(ctx, dir); err == nil {
 		err = tailFiles(ctx, dir, f, start, out)
 	}
 	err = errors.Join(err, out.w.Flush())

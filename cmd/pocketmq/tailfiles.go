@@ -1,8 +1,6 @@
 package main
 
 import (
-	"bytes"
-	"compress/zlib"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +9,7 @@ import (
 
 	"github.com/pocketmq/pocketmq/inspect"
 	"github.com/pocketmq/pocketmq/message"
+	"github.com/pocketmq/pocketmq/mq"
 )
 
 const (
@@ -19,8 +18,6 @@ const (
 	// pollInterval is how often to look for messages of another process, which
 	// announces them to nobody.
 	pollInterval = 200 * time.Millisecond
-	// maxInflated limits a body that was stored compressed.
-	maxInflated = 64 << 20
 )
 
 // filesTail reads a topic from the files.
@@ -36,9 +33,6 @@ type filesTail struct {
 }
 
 func tailFiles(ctx context.Context, dir string, f tailFlags, start message.QueueOffset, out *output) (err error) {
-	if err := recoverStore(ctx, dir); err != nil {
-		return err
-	}
 	t := &filesTail{dir: dir, flags: f, start: start, out: out, readers: map[int32]*inspect.Reader{}, ends: map[int32]message.QueueOffset{}}
 	defer func() { err = errors.Join(err, t.close()) }()
 	if err := t.open(); err != nil {
@@ -135,9 +129,10 @@ func (t *filesTail) next(id int32) (bool, error) {
 	}
 	if err == nil {
 		m := v.Message()
-		if err = inflate(&m); err == nil {
+		if m.Body, err = message.Inflate(m.SysFlag, m.Body, mq.DefaultMaxInflatedBody); err == nil {
 			return true, t.out.message(&m)
 		}
+		err = fmt.Errorf("message %d in queue %d: %w", m.QueueOffset, id, err)
 	}
 	if errors.Is(err, message.ErrCorrupt) {
 		t.out.skip(1, err)
@@ -167,22 +162,4 @@ func (t *filesTail) close() error {
 		errs = append(errs, r.Close())
 	}
 	return errors.Join(errs...)
-}
-
-// inflate replaces a body that its producer compressed.
-func inflate(m *message.MessageExt) error {
-	if m.SysFlag&message.FlagCompressed == 0 {
-		return nil
-	}
-	z, err := zlib.NewReader(bytes.NewReader(m.Body))
-	if err == nil {
-		m.Body, err = io.ReadAll(io.LimitReader(z, maxInflated+1))
-	}
-	if err == nil && len(m.Body) > maxInflated {
-		err = fmt.Errorf("larger than %d bytes", maxInflated)
-	}
-	if err != nil {
-		return fmt.Errorf("%w: compressed body of message %d in queue %d: %w", message.ErrCorrupt, m.QueueOffset, m.QueueID, err)
-	}
-	return nil
 }

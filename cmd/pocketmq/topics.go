@@ -36,7 +36,7 @@ func (c *cli) createTopic() *cobra.Command {
 		Example: "  pocketmq topics create /var/lib/queue orders --queues 8",
 		Args:    cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return withNode(cmd.Context(), args[0], store.FlushSync, func(node *pocketmq.Node) error {
+			return c.withNode(cmd.Context(), args[0], store.FlushSync, func(node *pocketmq.Node) error {
 				return node.CreateTopic(cmd.Context(), pocketmq.TopicConfig{Name: args[1], ReadQueueNums: queues, WriteQueueNums: queues})
 			})
 		},
@@ -55,7 +55,7 @@ type topicLine struct {
 
 func (c *cli) runTopics(ctx context.Context, dir string, asJSON bool) error {
 	lines := []topicLine{}
-	err := withExisting(ctx, dir, func(node *pocketmq.Node) error {
+	err := c.withExisting(ctx, dir, func(node *pocketmq.Node) error {
 		messages := map[string]int64{}
 		for _, q := range node.Store().Queues() {
 			messages[q.Topic] += int64(q.MaxOffset - q.MinOffset)

@@ -39,6 +39,14 @@ func (d *digest) sum() []byte {
 	return d.hash.Sum(nil)
 }
 
+// verdict is what to say of a queue that came back as it was sent.
+func (d *digest) verdict() string {
+	if d.messages == 0 {
+		return "no messages"
+	}
+	return fmt.Sprintf("%d messages, SHA-256 of tags and bodies in order %x: equal", d.messages, d.sum())
+}
+
 // digests are those of all queues.
 type digests [queues]digest
 
@@ -48,6 +56,11 @@ func (d *digests) count() (n int64) {
 	}
 	return n
 }
+
+// nextBatch is how many messages to send next: what a queue has on average. So
+// no queue gets far ahead of the others, and batches soon are as large as they
+// may be.
+func (d *digests) nextBatch() int { return int(min(max(1, d.count()/queues), batchSize)) }
 
 // rate is how much there was, and how fast.
 func (d *digests) rate(took time.Duration) string {

@@ -27,7 +27,7 @@ import (
 const (
 	topic     = "lines"
 	queues    = 4
-	batchSize = 1000 // messages that share one sync
+	batchSize = 1000 // messages that share one sync, at most
 )
 
 func main() {
@@ -86,7 +86,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 		return err
 	}
 	for q := range sent {
-		fmt.Fprintf(stdout, "queue %d   %d messages, SHA-256 of tags and bodies in order %x: equal\n", q, sent[q].messages, sent[q].sum())
+		fmt.Fprintf(stdout, "queue %d   %s\n", q, sent[q].verdict())
 	}
 	if !*remove {
 		fmt.Fprintf(stdout, "the store is in %s\n", *dir)
@@ -116,7 +116,9 @@ func sendAll(ctx context.Context, dir string, files []sourceFile, progress *prog
 		return sums, err
 	}
 
-	// A batch goes to one queue, the next one to the next queue, and so on.
+	// A batch goes to one queue, the next one to the next queue, and so on. The
+	// first batches are small, so that a small input reaches all queues too.
+	limit := 1
 	batch := make([]*pocketmq.Message, 0, batchSize)
 	send := func() error {
 		if len(batch) == 0 {
@@ -131,6 +133,7 @@ func sendAll(ctx context.Context, dir string, files []sourceFile, progress *prog
 			progress.add(len(m.Body))
 		}
 		batch = batch[:0]
+		limit = sums.nextBatch()
 		return nil
 	}
 	progress.start("sending")
@@ -146,7 +149,7 @@ func sendAll(ctx context.Context, dir string, files []sourceFile, progress *prog
 		}
 		for line := range bytes.Lines(text) { // each with what ends it
 			batch = append(batch, &pocketmq.Message{Topic: topic, Body: line, Properties: properties})
-			if len(batch) < batchSize {
+			if len(batch) < limit {
 				continue
 			}
 			if err := send(); err != nil {

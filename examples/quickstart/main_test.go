@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -49,6 +50,27 @@ func TestQuickstart(t *testing.T) {
 
 	err := run(t.Context(), []string{"-dir", store, dir}, &out, &errs)
 	require.ErrorContains(t, err, "has messages of an earlier run")
+}
+
+// TestFewLines wants them in all queues, and a queue without any to be none.
+func TestFewLines(t *testing.T) {
+	for lines, want := range map[int][queues]string{
+		3:   {"no messages", "1 messages", "1 messages", "1 messages"},
+		4:   {"1 messages", "1 messages", "1 messages", "1 messages"},
+		100: {"21 messages", "26 messages", "32 messages", "21 messages"},
+	} {
+		file := filepath.Join(t.TempDir(), "file")
+		require.NoError(t, os.WriteFile(file, []byte(strings.Repeat("line\n", lines)), 0o600))
+		var out, errs bytes.Buffer
+		require.NoError(t, run(t.Context(), []string{"-rm", "-dir", filepath.Join(t.TempDir(), "store"), file}, &out, &errs))
+		got := regexp.MustCompile(`(?m)^queue \d   (\d+ messages|no messages)`).FindAllStringSubmatch(out.String(), -1)
+		var texts []string // which queue is the first differs
+		for _, m := range got {
+			texts = append(texts, m[1])
+		}
+		require.ElementsMatch(t, want[:], texts, out.String())
+		require.Equal(t, min(lines, queues), strings.Count(out.String(), ": equal\n"))
+	}
 }
 
 func TestRemove(t *testing.T) {

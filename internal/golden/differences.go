@@ -24,10 +24,22 @@ var Differences = []Difference{
 		Why:      "A message that was taken could be refused when it is put again with more properties. RocketMQ 4.9.4 does as we do.",
 	},
 	{
+		ID:       "F6",
+		RocketMQ: "The time of the first record of a log is -1 when the log is smaller than 8 MiB.",
+		PocketMQ: "It is the record's time.",
+		Why:      "The record is there. RocketMQ 5 does as we do.",
+	},
+	{
 		ID:       "F19",
 		RocketMQ: "A queue whose messages are all deleted keeps its minimum.",
 		PocketMQ: "Minimum and maximum are equal.",
 		Why:      "Offsets without a message are not in the queue.",
+	},
+	{
+		ID:       "F20",
+		RocketMQ: "The offset of a time is looked for in one consume queue file, chosen by when the files were modified.",
+		PocketMQ: "In all units of the queue.",
+		Why:      "When a file was modified says nothing about its messages: it changes when the file is copied. RocketMQ 5 does as we do.",
 	},
 	{
 		ID:       "F25",
@@ -40,6 +52,13 @@ var Differences = []Difference{
 		RocketMQ: "A record or batch larger than a commit log file: PUT_OK, nothing stored, a whole file left blank.",
 		PocketMQ: "MESSAGE_ILLEGAL, nothing written.",
 		Why:      "What is acknowledged must be stored.",
+	},
+	{
+		ID:       "F27",
+		RocketMQ: "What lies behind the place where recovery cuts the log stays there.",
+		PocketMQ: "It is set to zero.",
+		Why: "When new records happen to end where an old one begins, the old ones come back. " +
+			"Zeros are what RocketMQ itself expects behind the end.",
 	},
 	{
 		ID:       "F35",
@@ -75,13 +94,15 @@ var Differences = []Difference{
 		ID:       "G-UNSIGNED",
 		RocketMQ: "A stored topic of 128 to 255 bytes has a negative length and can not be read.",
 		PocketMQ: "The length is read as unsigned.",
-		Why:      "The record is complete, so its message is not lost.",
+		Why: "It follows from F25. We refuse such a put, but RocketMQ acknowledged it, and its bytes are complete and the only ones " +
+			"that these fields can have: the byte holds the length, and only its sign is misread. So the message is not lost.",
 	},
 	{
 		ID:       "G-NONSENSE",
 		RocketMQ: "Looking at a damaged record by its log offset may give a message with wrong topic and properties.",
 		PocketMQ: "No message: lengths that contradict each other are damage.",
-		Why:      "Nothing damaged is served.",
+		Why: "It follows from F25: of a topic of 256 bytes or more the stored length is too small, so the fields behind it " +
+			"are read from the middle of the topic. That they do not fill the record shows it. What a producer never sent is not served.",
 	},
 	{
 		ID:       "G-REBUILD",
@@ -99,18 +120,29 @@ var Differences = []Difference{
 		ID:       "G-DELAY-WAIT",
 		RocketMQ: "Parking a delayed message stores its property WAIT, which is stored for no other message.",
 		PocketMQ: "WAIT is not stored.",
-		Why:      "WAIT speaks about one put, and is not part of the message.",
+		Why: "A broker, RocketMQ's and ours, takes WAIT out of the text before the put; RocketMQ's map of properties still has it when " +
+			"parking writes the text anew. It speaks about one put. Stored, it is delivered, and a consumer that sends " +
+			"the message on would not wait for that put either.",
 	},
 	{
 		ID:       "G-EMPTY-LOG",
 		RocketMQ: "The smallest offset of a log without files is -1.",
 		PocketMQ: "It is 0, where the first message will be.",
-		Why:      "Minimum and maximum bound what is there, also when nothing is.",
+		Why: "No message has either offset, so no message is answered otherwise. The next one gets 0, from RocketMQ as well, " +
+			"so 0 is both where the log begins and where it ends.",
 	},
 	{
 		ID:       "G-NO-NEXT-FILE",
 		RocketMQ: "A put that finds no next file fills the rest of the last one, so that small messages are refused as well.",
 		PocketMQ: "Nothing is written, and what fits is still taken.",
-		Why:      "A refused put leaves nothing behind.",
+		Why: "A refused put takes no room, as in F26, and what fits needs no next file. Such a message is an ordinary record, " +
+			"and the blank follows with the first put that finds a next file: the log is one that RocketMQ can write as well.",
+	},
+	{
+		ID:       "G-REMOVING",
+		RocketMQ: "Between deleting log files and looking at the consume queues the deleted messages are in their queues: MESSAGE_WAS_REMOVING.",
+		PocketMQ: "Queues begin at the first message that is left: OFFSET_TOO_SMALL before it.",
+		Why: "Open looks at the queues before it answers. RocketMQ does so too when it opens such a directory, and in a running " +
+			"store as its next step, and then answers as we do: the case minoffset.",
 	},
 }

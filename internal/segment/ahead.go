@@ -11,7 +11,7 @@ import (
 
 // AheadConfig says how far the space before a writer is kept ready.
 type AheadConfig struct {
-	Window   int64 // bytes to keep ready before the writer; at least one page
+	Window   int64 // most bytes to keep ready before the writer; at least one page. A slow writer gets less
 	Populate bool  // also fill the window with zeros and make its pages present and writable, for writers that store through the mapping
 }
 
@@ -35,7 +35,10 @@ type Ahead struct {
 	mu      sync.Mutex
 	waiting []waiter
 
+	span     int64   // owned by the goroutine: how much is kept ready now, up to cfg.Window
 	warm     int64   // owned by the goroutine: populated up to here
+	renewed  int64   // owned by the goroutine: the writer's position at the last renewal
+	slow     bool    // owned by the goroutine: so little was written between two syncs that nothing is populated
 	made     []*File // owned by the goroutine, then by Close: files it made that the writer may not have reached
 	closeErr error   // owned by once
 }
@@ -51,7 +54,7 @@ type waiter struct {
 func (s *Files) StartAhead(pos int64, cfg AheadConfig) *Ahead {
 	cfg.Window = max(cfg.Window, pageSize())
 	a := &Ahead{
-		files: s, cfg: cfg, warm: pos,
+		files: s, cfg: cfg, warm: pos, renewed: pos, span: min(minSpan, cfg.Window),
 		kick: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{}),
 	}
 	a.pos.Store(pos)
@@ -69,6 +72,10 @@ func (s *Files) StartAhead(pos int64, cfg AheadConfig) *Ahead {
 // entry in the directory is durable. It only grows.
 func (a *Ahead) Ready() int64 { return a.ready.Load() }
 
+// minSpan is what is kept ready before a writer that has just begun, or is slow: what is populated is dirty, and the
+// next sync writes it.
+const minSpan = 64 << 10
+
 // Advance tells the writer's new position. It costs two atomic operations as long as half a window is ready.
 func (a *Ahead) Advance(pos int64) {
 	a.pos.Store(pos)
@@ -77,7 +84,7 @@ func (a *Ahead) Advance(pos int64) {
 	}
 }
 
-// Renew asks for the window to be populated again: a sync write-protects the pages that it wrote.
+// Renew says that a sync has write-protected the pages: what a writer of this speed will need soon is populated again.
 func (a *Ahead) Renew() {
 	if a.cfg.Populate {
 		a.renew.Store(true)
@@ -140,15 +147,39 @@ func (a *Ahead) run() {
 // attempt serves those who wait, and then looks after the window. An error while working far ahead is nobody's error:
 // who needs that space later makes another attempt.
 func (a *Ahead) attempt() {
+	a.measure()
 	err := a.serve()
 	if err == nil {
-		err = a.extend(a.pos.Load() + a.cfg.Window)
+		err = a.extend(a.pos.Load() + a.span)
 	}
 	a.populate()
 	if err == nil {
 		err = a.makeNext()
 	}
 	a.aim(err)
+}
+
+// measure fits span to the writer: it doubles each time the writer uses half of it up or waits, and after a sync it is
+// what was written since the one before.
+func (a *Ahead) measure() {
+	pos := a.pos.Load()
+	if pos >= a.low.Load() || a.awaited() {
+		a.span = min(2*a.span, a.cfg.Window)
+		a.slow = false
+	}
+	if !a.renew.Swap(false) {
+		return
+	}
+	written := pos - a.renewed
+	a.span = min(max(written, minSpan), a.cfg.Window)
+	a.slow = written < minSpan
+	a.renewed, a.warm = pos, pos
+}
+
+func (a *Ahead) awaited() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return len(a.waiting) > 0
 }
 
 // serve prepares what each of those who wait needs, answers them, and returns an error if one of them got one.
@@ -178,12 +209,13 @@ func (a *Ahead) extend(target int64) error {
 			return err
 		}
 		err = f.Prepare(min(target, f.End()) - f.base)
-		blocks := f.base + f.Allocated()
+		reached := f.base + f.Allocated()
 		if a.cfg.Populate && err == nil {
-			err = f.fillCache(ready-f.base, blocks-f.base)
+			reached = min(roundUp(target, minSpan), reached)
+			err = f.fillCache(ready-f.base, reached-f.base)
 		}
-		if blocks > ready && (err == nil || !a.cfg.Populate) {
-			a.ready.Store(blocks)
+		if reached > ready && (err == nil || !a.cfg.Populate) {
+			a.ready.Store(reached)
 		}
 		f.Unpin()
 		if err != nil {
@@ -252,17 +284,14 @@ func (a *Ahead) fileFor(off int64) (*File, error) {
 	return f, nil
 }
 
-// populate makes the part of the window that is not yet, or all of it after Renew, present in memory. Errors do not
-// matter: a page that is not present costs the writer a fault, in a block that exists.
+// populate makes the part of span that is not yet present in memory. Errors do not matter: a page that is not present
+// costs the writer a fault, in a block that exists.
 func (a *Ahead) populate() {
-	if !a.cfg.Populate {
+	if !a.cfg.Populate || a.slow {
 		return
 	}
 	pos := a.pos.Load()
-	from, to := max(a.warm, pos), min(pos+a.cfg.Window, a.ready.Load())
-	if a.renew.Swap(false) {
-		from = pos
-	}
+	from, to := max(a.warm, pos), min(pos+a.span, a.ready.Load())
 	for from < to {
 		f := a.files.Acquire(from)
 		if f == nil {
@@ -276,14 +305,14 @@ func (a *Ahead) populate() {
 	a.warm = max(a.warm, to)
 }
 
-// aim sets the position at which Advance calls again: when half a window is left, or, after a failure, when the
+// aim sets the position at which Advance calls again: when half of span is left, or, after a failure, when the
 // writer has come a good deal nearer to the end, so that a full disk is not asked at every write.
 func (a *Ahead) aim(failed error) {
 	edge := a.ready.Load()
-	if a.cfg.Populate {
+	if a.cfg.Populate && !a.slow {
 		edge = min(edge, a.warm)
 	}
-	low := edge - a.cfg.Window/2
+	low := edge - a.span/2
 	if next, due := a.nextFile(); next != 0 {
 		low = min(low, due)
 	}

@@ -201,3 +201,27 @@ func BenchmarkAdvance(b *testing.B) {
 		a.Advance(100)
 	}
 }
+
+// TestAheadPreparesAsMuchAsTheWriterNeeds: what is prepared is dirty and will be written by the next sync, so a writer of
+// a few bytes between two syncs must not pay for the window of a fast one.
+func TestAheadPreparesAsMuchAsTheWriterNeeds(t *testing.T) {
+	const window = 4 << 20
+	s := openIn(t, t.TempDir(), Config{FileSize: 32 << 20, Step: 1 << 20})
+	a := s.StartAhead(0, AheadConfig{Window: window, Populate: true})
+	pos := int64(0)
+	write := func(n int64) {
+		pos += n
+		require.NoError(t, a.Wait(t.Context(), pos))
+		a.Advance(pos)
+	}
+	for range 5 {
+		write(100)
+		a.Renew()
+	}
+	require.LessOrEqual(t, a.Ready(), int64(4*minSpan), "for a slow writer")
+	for a.Ready() < pos+window/2 { // for a fast writer
+		write(64 << 10)
+		require.Less(t, pos, int64(24<<20))
+	}
+	require.NoError(t, a.Close())
+}
