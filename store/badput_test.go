@@ -2,6 +2,7 @@ package store
 
 import (
 	"errors"
+	"maps"
 	"math"
 	"strings"
 	"testing"
@@ -87,7 +88,12 @@ func TestBadPuts(t *testing.T) {
 			}
 			require.Equal(t, given, *c.m)
 			require.Equal(t, end, s.MaxOffset())
-			requireSameFiles(t, before, contents(t, s.Dir()))
+			after := contents(t, s.Dir())
+			maps.DeleteFunc(after, func(path, b string) bool { // made ahead of the writer, whenever that is
+				_, known := before[path]
+				return !known && strings.HasPrefix(path, "commitlog/") && strings.Trim(b, "\x00") == ""
+			})
+			requireSameFiles(t, before, after)
 			require.EqualValues(t, 1, put(t, s, "t", 0, "after").QueueOffset, "no hole")
 			require.Equal(t, []string{"before", "after"}, bodies(t, s, "t", 0))
 			closeStore(t, s)
