@@ -64,7 +64,7 @@ single: ## the core packages on one processor
 
 .PHONY: slow
 slow: ## the slower suites (build tag slow), with all the others
-	$(GO) test -tags slow -timeout 30m ./...
+	$(GO) test -count=1 -tags slow -timeout 30m ./...
 
 .PHONY: fuzz
 fuzz: ## every fuzz target for FUZZTIME each

@@ -91,9 +91,9 @@ func Open(cfg Config) (*Log, error) {
 const (
 	// allocationStep is how much of a file gets blocks at once.
 	allocationStep = 1 << 20
-	// aheadWindow is how much stays ready before the writer, about 8 ms of
+	// aheadWindow is how much stays ready before a fast writer, about 30 ms of
 	// messages at 1 GB/s; no more than one file.
-	aheadWindow = 8 << 20
+	aheadWindow = 32 << 20
 )
 
 // Start makes the log ready for appends after its end, which Recover found.
