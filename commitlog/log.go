@@ -130,13 +130,6 @@ func (l *Log) End() message.LogOffset { return l.Visible() }
 // Durable is the end of what is known to be on disk.
 func (l *Log) Durable() message.LogOffset { return message.LogOffset(l.durable.Load()) }
 
-// LastTimestamp is the store timestamp of the last record placed, in ms.
-func (l *Log) LastTimestamp() int64 {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.lastTime
-}
-
 // Refusal is the error that an append would get now without being looked at:
 // nil, message.ErrClosed, or the failed sync.
 func (l *Log) Refusal() error {
@@ -198,13 +191,6 @@ type Counter struct{ next message.QueueOffset }
 
 // NewCounter returns a counter whose next message gets the number next.
 func NewCounter(next message.QueueOffset) *Counter { return &Counter{next} }
-
-// Next is the number that the queue's next message will get.
-func (l *Log) Next(c *Counter) message.QueueOffset {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return c.next
-}
 
 // now is the store timestamp for the next record: it never decreases along the
 // log, whatever the clock does.

@@ -119,11 +119,11 @@ func (s *DefaultMessageStore) admit(ctx context.Context) error {
 	if int64(s.log.Visible()) < s.lagCheck.Load() {
 		return nil
 	}
-	if s.dispatcher.Lag() <= s.cfg.MaxDispatchLag/2 {
+	lag := s.dispatcher.Lag()
+	if lag <= s.cfg.MaxDispatchLag/2 {
 		s.lagCheck.Store(int64(s.dispatcher.Position()) + s.cfg.MaxDispatchLag) // until then it can not be exceeded
-		return nil
 	}
-	if s.dispatcher.Lag() <= s.cfg.MaxDispatchLag {
+	if lag <= s.cfg.MaxDispatchLag {
 		return nil
 	}
 	s.stats.lagWaits.Add(1)
