@@ -27,6 +27,9 @@ var ErrNoStore = errors.New("there is no store")
 const (
 	logDir         = "commitlog"
 	queuesDir      = "consumequeue"
+	indexDir       = "index"
+	configDir      = "config"
+	lockFile       = "lock" // what it holds, too
 	abortFile      = "abort"
 	checkpointFile = "checkpoint"
 	ownDir         = "pocketmq"
