@@ -33,7 +33,8 @@ const (
 	abortFile      = "abort"
 	checkpointFile = "checkpoint"
 	ownDir         = "pocketmq"
-	ownerFile      = "owner" // in ownDir
+	ownerFile      = "owner"         // in ownDir
+	recoveryFile   = "recovery.json" // in ownDir
 )
 
 // Check returns nil when dir holds a store, and an error that matches

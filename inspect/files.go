@@ -26,6 +26,13 @@ func (f File) End() int64 { return f.Base + f.Size }
 // nameLength is the number of digits in a file's name.
 const nameLength = 20
 
+// Files lists the files of a directory of the log, or of a consume queue, by their
+// base; what does not belong there is left out. A missing directory is empty.
+func Files(dir string) ([]File, error) {
+	files, _, err := list(dir)
+	return files, err
+}
+
 // list returns the files of a directory by their base, and the paths of what
 // does not belong there. A missing directory is empty.
 func list(dir string) (files []File, foreign []string, err error) {

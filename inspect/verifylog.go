@@ -129,7 +129,7 @@ func place(topic []byte, id int32) int {
 // verifyNumber wants the messages of a queue numbered without a gap.
 func (v *verifier) verifyNumber(n *numbering, it item) {
 	off := int64(it.view.QueueOffset())
-	explained := n.damages != v.damages // there may have been messages that can not be read
+	explained := n.damages != v.damages || n.blanks(n.next, off) // there may have been messages that can not be read
 	switch {
 	case n.begun && (off == n.next || off > n.next && explained):
 	case n.begun && off == 0 && n.leadsTo(0, it):
@@ -150,6 +150,17 @@ func (n *numbering) unit(off int64) (consumequeue.Unit, bool, error) {
 		return consumequeue.Unit{}, false, nil
 	}
 	return n.queue.unit(off)
+}
+
+// blanks reports whether the queue knows that the messages [from, to) are not
+// there.
+func (n *numbering) blanks(from, to int64) bool {
+	if from >= to {
+		return false
+	}
+	first, ok, err := n.unit(from)
+	last, ok2, err2 := n.unit(to - 1)
+	return ok && ok2 && err == nil && err2 == nil && first.IsBlank() && last.IsBlank()
 }
 
 // leadsTo reports whether the unit of message off is that of the record.
