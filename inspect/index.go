@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -87,21 +88,18 @@ func (f indexFile) findGeometry() (g geometry, err error) {
 	if f.header.Count <= 1 {
 		return g, errNoGeometry
 	}
-	h, err := os.Open(f.path)
-	if err != nil {
-		return g, err
-	}
-	defer func() { err = errors.Join(err, h.Close()) }()
+	w := window{space: space{files: []File{{f.path, 0, f.size}}}, chunk: 64 << 10}
+	defer w.close()
 	for g.slots = 1; ; g.slots++ {
 		rest := f.size - g.entryAt(0)
-		if g.entries = int32(min(rest/indexfile.EntrySize, int64(f.header.Count))); rest < 2*indexfile.EntrySize || g.entries < f.header.Count {
+		if rest/indexfile.EntrySize < int64(f.header.Count) {
 			return geometry{}, errNoGeometry
 		}
-		if rest%indexfile.EntrySize != 0 {
+		if rest%indexfile.EntrySize != 0 || rest/indexfile.EntrySize > math.MaxInt32 {
 			continue
 		}
-		g.entries = int32(min(rest/indexfile.EntrySize, indexfile.RocketMQEntries*8))
-		ok, err := g.fits(h, f.header)
+		g.entries = int32(rest / indexfile.EntrySize)
+		ok, err := g.fits(&w, f.header)
 		if ok || err != nil {
 			return g, err
 		}
@@ -110,21 +108,26 @@ func (f indexFile) findGeometry() (g geometry, err error) {
 
 var errNoGeometry = fmt.Errorf("%w: its numbers of slots and entries can not be told", message.ErrCorrupt)
 
-// fits reports whether the file may have that geometry.
-func (g geometry) fits(r io.ReaderAt, h indexfile.Header) (bool, error) {
-	first, err := readEntry(r, g, 1)
-	if err != nil || first.LogOffset != h.BeginLogOffset || first.Prev != 0 || first.Hash < 0 {
+// fits reports whether the file may have that geometry. It is read forward: only
+// where the first entry may be the other places are looked at.
+func (g geometry) fits(w *window, h indexfile.Header) (bool, error) {
+	b, err := w.from(g.entryAt(1), indexfile.EntrySize)
+	if err != nil || len(b) < indexfile.EntrySize {
 		return false, err
 	}
-	last, err := readEntry(r, g, h.Count-1)
-	if err != nil || last.LogOffset != h.EndLogOffset || last.Hash < 0 {
+	if e := indexfile.ParseEntry(b); e.LogOffset != h.BeginLogOffset || e.Prev != 0 || e.Hash < 0 {
+		return false, nil
+	}
+	var at [indexfile.EntrySize]byte
+	if n, err := w.read(at[:], g.entryAt(h.Count-1)); err != nil || n < len(at) {
 		return false, err
 	}
-	var b [indexfile.SlotSize]byte
-	if _, err := r.ReadAt(b[:], g.slotAt(last.Hash%g.slots)); err != nil {
-		return false, err
+	last := indexfile.ParseEntry(at[:])
+	if last.LogOffset != h.EndLogOffset || last.Hash < 0 {
+		return false, nil
 	}
-	return int32(binary.BigEndian.Uint32(b[:])) == h.Count-1, nil
+	n, err := w.read(at[:indexfile.SlotSize], g.slotAt(last.Hash%g.slots))
+	return n == indexfile.SlotSize && int32(binary.BigEndian.Uint32(at[:])) == h.Count-1, err
 }
 
 func readEntry(r io.ReaderAt, g geometry, e int32) (indexfile.Entry, error) {

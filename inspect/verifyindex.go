@@ -70,7 +70,7 @@ func (v *verifier) openIndex() error {
 		if g, err := f.findGeometry(); err == nil {
 			x.geometry = g
 			break
-		} else if !errors.Is(err, message.ErrCorrupt) && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, io.EOF) {
+		} else if !errors.Is(err, message.ErrCorrupt) && !errors.Is(err, errRetired) {
 			return err
 		}
 	}
