@@ -132,6 +132,17 @@ func (w *logWriter) create(base int64) error {
 	return f.Truncate(w.size)
 }
 
+// end is called behind the last record. A log that has none and does not begin at
+// 0 keeps where it begins, in a file that holds nothing.
+func (w *logWriter) end() error {
+	if w.file == nil && w.pos > 0 {
+		if err := w.create(w.pos); err != nil {
+			return err
+		}
+	}
+	return w.close()
+}
+
 // close syncs the last file.
 func (w *logWriter) close() (err error) {
 	if w.file == nil {

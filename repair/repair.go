@@ -164,7 +164,10 @@ func (r *repair) copyLog() error {
 		},
 	})
 	r.report.Salvaged, r.report.Fillers = found, w.fillers
-	return errors.Join(err, w.close())
+	if err != nil {
+		return errors.Join(err, w.close())
+	}
+	return w.end()
 }
 
 // build opens the new store, which makes its queues and index, and closes it.
