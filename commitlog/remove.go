@@ -13,6 +13,9 @@ type FileInfo struct {
 	End  message.LogOffset // where the next one begins
 }
 
+// Size is the file's length in bytes.
+func (f FileInfo) Size() int64 { return int64(f.End - f.Base) }
+
 // FileList describes the files of this moment, oldest first. The newest may be
 // one that nothing was written to yet.
 func (l *Log) FileList() []FileInfo {
@@ -22,6 +25,13 @@ func (l *Log) FileList() []FileInfo {
 		infos[i] = FileInfo{f.Path(), message.LogOffset(f.Base()), message.LogOffset(f.End())}
 	}
 	return infos
+}
+
+// Active is the start of the file that the next append goes to.
+func (l *Log) Active() message.LogOffset {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.FileStart(message.LogOffset(l.end))
 }
 
 // FileStart is the log offset at which the file of off begins.
