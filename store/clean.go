@@ -139,8 +139,10 @@ func (s *DefaultMessageStore) situation(c cleaning) situation {
 		sit.consumed = s.consumedTo(dispatched)
 		sit.bound = min(sit.bound, sit.consumed)
 	}
-	wanted := s.fileWanted.Swap(false)
-	if s.cfg.WhenFull == DropOldest && (c.drop != nil && c.drop == s.room.changed() || c.drop == nil && wanted && s.roomForFile() != nil) {
+	if time.Since(s.forced) < cleanInterval {
+		sit.excess = 0
+	}
+	if c.drop != nil && c.drop == s.room.changed() {
 		sit.drop = 1
 	}
 	return sit
@@ -288,6 +290,9 @@ func (s *DefaultMessageStore) removed(files []RemovedFile, messages int64) {
 	s.stats.segmentsRemoved[reason].Add(int64(len(files)))
 	s.stats.bytesRemoved[reason].Add(int64(to - from))
 	s.stats.messagesRemoved[reason].Add(messages)
+	if reason == ReasonDisk {
+		s.forced = time.Now()
+	}
 	level, text := slog.LevelInfo, "oldest messages removed"
 	if reason == ReasonFull {
 		level, text = slog.LevelWarn, "oldest messages dropped: the store is full"

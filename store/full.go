@@ -112,7 +112,7 @@ func (s *DefaultMessageStore) waitForRoom(ctx context.Context, cause error, chan
 func (s *DefaultMessageStore) dropOldest(ctx context.Context, cause error, noted <-chan struct{}) error {
 	end := s.log.NextFile(s.log.MinOffset())
 	if end > s.log.Active() {
-		return fmt.Errorf("%w; only the file that is written to is left", cause)
+		return unchanged(noted, fmt.Errorf("%w; only the file that is written to is left", cause))
 	}
 	if err := s.dispatcher.Wait(ctx, end); err != nil { // nothing is dropped that nobody could have read
 		return fmt.Errorf("%w; the oldest messages are not dispatched: %w", cause, err)
@@ -120,10 +120,17 @@ func (s *DefaultMessageStore) dropOldest(ctx context.Context, cause error, noted
 	if _, err := s.askToClean(ctx, cleaning{drop: noted}); err != nil {
 		return fmt.Errorf("%w; the oldest file is not removed: %w", cause, err)
 	}
-	if s.room.changed() == noted {
-		return fmt.Errorf("%w; nothing may be removed (%v)", cause, s.cfg.Retention.Groups)
+	return unchanged(noted, fmt.Errorf("%w; nothing may be removed (%v)", cause, s.cfg.Retention.Groups))
+}
+
+// unchanged returns err unless there was a change since it was noted.
+func unchanged(noted <-chan struct{}, err error) error {
+	select {
+	case <-noted:
+		return nil
+	default:
+		return err
 	}
-	return nil
 }
 
 // admitDisk lets a put through when the disk does not count as full.
@@ -140,18 +147,9 @@ func (s *DefaultMessageStore) admitDisk(ctx context.Context) error {
 }
 
 // permitFile is asked before the log makes a file, in the goroutine that makes
-// it. With DropOldest it wakes the maintenance goroutine when it refuses, so that
-// there may be room before anybody needs the file.
+// it. What it refuses is no error to anybody before a put needs the file: so
+// nothing is dropped for a file that nobody needs yet.
 func (s *DefaultMessageStore) permitFile() error {
-	err := s.roomForFile()
-	if err != nil && s.cfg.WhenFull == DropOldest {
-		s.fileWanted.Store(true)
-		kick(s.cleanKick)
-	}
-	return err
-}
-
-func (s *DefaultMessageStore) roomForFile() error {
 	if err := s.reserve.refill(); err != nil {
 		return err
 	}

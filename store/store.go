@@ -45,11 +45,11 @@ type DefaultMessageStore struct {
 	followers  []follower
 	consumed   atomic.Pointer[Consumed]
 	room       room
-	fileWanted atomic.Bool // the log was refused a file
 	cleanings  chan cleaning
 	cleanKick  chan struct{}                   // there may be something to remove, or a put waits for room
 	rolledKick chan struct{}                   // the log has gone on to another file
-	followed   message.LogOffset               // followers hold nothing before it; of the maintenance goroutine, like the next
+	followed   message.LogOffset               // followers hold nothing before it; of the maintenance goroutine, like the next two
+	forced     time.Time                       // when files were last removed for the use of the disk alone
 	storedLast map[message.LogOffset]time.Time // of some files, by their start
 
 	_              [64]byte            // what the dispatcher writes for each record is apart from what puts read
