@@ -45,6 +45,12 @@ type Config struct {
 	DelayLevels message.DelayLevels // decide the tags code of parked messages
 	// Damaged, if not nil, is told of each range that Scan finds unreadable.
 	Damaged func(Damage)
+	// Permit, if not nil, is asked before each new file, off the put lock. An
+	// append that needs the file gets its error, and may be tried again.
+	Permit func() error
+	// Rolled, if not nil, is called when an append has gone on to another file.
+	// The put lock is held: it must return at once.
+	Rolled func()
 }
 
 // Log is a commit log. After Open come Recover and Start; then all methods may
@@ -104,7 +110,7 @@ func (l *Log) Start(end message.LogOffset, lastTime int64) {
 	if l.cfg.Staged {
 		l.staged = newGroup(l.size, nil)
 	}
-	l.ahead = l.files.StartAhead(l.end, segment.AheadConfig{Window: min(aheadWindow, l.size), Populate: !l.cfg.Staged})
+	l.ahead = l.files.StartAhead(l.end, segment.AheadConfig{Window: min(aheadWindow, l.size), Populate: !l.cfg.Staged, Permit: l.cfg.Permit})
 }
 
 // Files is the number of files.
@@ -269,6 +275,9 @@ func (l *Log) rollTo(start int64) error {
 	}
 	if l.current != nil {
 		l.current.Unpin()
+		if l.cfg.Rolled != nil {
+			l.cfg.Rolled()
+		}
 	}
 	l.current = f
 	return nil

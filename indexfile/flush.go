@@ -130,3 +130,12 @@ func (x *Index) RemoveBefore(logMin message.LogOffset) (removed []string, err er
 	}
 	return removed, x.cfg.FS.SyncDir(x.cfg.Dir)
 }
+
+// Bytes is what header, slots and used entries of all files have, without the
+// space that is left in the newest.
+func (x *Index) Bytes() (sum int64) {
+	for _, f := range x.snapshot() {
+		sum += FileSize(f.slots, f.count.Load())
+	}
+	return sum
+}

@@ -54,26 +54,103 @@ func (s *DefaultMessageStore) pause(d time.Duration) bool {
 // queueInterval is the least pause between two syncs of the consume queues.
 const queueInterval = time.Second
 
-// maintainLoop syncs the consume queues some time after they changed, moves the
-// checkpoint, and looks whether the files are still ours.
+// cleanInterval is how often the store looks for something to remove when time
+// or the disk decide about it.
+const cleanInterval = 10 * time.Second
+
+// maintainLoop does what is done now and then: it syncs the consume queues some
+// time after they changed and moves the checkpoint, looks whether the files are
+// still ours, and removes what is no longer wanted. With nothing to do, and no
+// retention by time or by the disk's use, it sleeps.
 func (s *DefaultMessageStore) maintainLoop() {
+	var save, look alarm
 	for {
 		select {
-		case <-s.queuesKick:
 		case <-s.stop:
+			save.stop()
+			look.stop()
 			return
+		case <-s.queuesKick:
+			save.within(max(queueInterval, s.cfg.FlushInterval))
+		case <-save.c:
+			save.rang()
+			s.save()
+			s.checkInPlace()
+		case <-s.rolledKick:
+			s.checkInPlace()
+			_, _ = s.clean(cleaning{}) // errors are logged
+		case c := <-s.cleanings:
+			removal, err := s.clean(c)
+			c.answer <- cleaned{removal, err}
+		case <-s.cleanKick:
+			_, _ = s.clean(cleaning{})
+			look.within(s.lookAgain())
+		case <-look.c:
+			look.rang()
+			_ = s.reserve.refill() // what it lacks is asked for again
+			_, _ = s.clean(cleaning{})
+			if s.stats.blocked.Load() > 0 {
+				s.room.announce() // they try whether others have made room
+			}
+			look.within(s.lookAgain())
 		}
-		if !s.pause(max(queueInterval, s.cfg.FlushInterval)) {
-			return
-		}
-		s.queuesDirty.Store(false)
-		if err := s.saveProgress(false); err != nil && !errors.Is(err, message.ErrFlush) {
-			s.cfg.Logger.Warn("consume queues not saved; they can be rebuilt", "dir", s.dir, "err", err)
-		}
-		if err := s.log.CheckInPlace(); err != nil {
-			s.cfg.Logger.Error("a file of the log was replaced: no more writes", "dir", s.dir, "err", err)
-			s.log.Fail(err)
-		}
+	}
+}
+
+// lookAgain is when to look for room and for what can be removed, 0 for not
+// before there is a reason.
+func (s *DefaultMessageStore) lookAgain() time.Duration {
+	r := s.cfg.Retention
+	switch {
+	case s.stats.blocked.Load() > 0:
+		return lookWhileBlocked
+	case r.MaxAge > 0 || r.watchesDisk() || s.reserve.short():
+		return cleanInterval
+	}
+	return 0
+}
+
+// alarm is a timer that is set again only for an earlier time. The zero value is
+// not set.
+type alarm struct {
+	c     <-chan time.Time // nil while it is not set
+	timer *time.Timer
+	at    time.Time
+}
+
+// within makes the alarm ring after d at the latest; not at all for 0.
+func (a *alarm) within(d time.Duration) {
+	at := time.Now().Add(d)
+	if d == 0 || a.c != nil && !at.Before(a.at) {
+		return
+	}
+	a.stop()
+	a.timer, a.at = time.NewTimer(d), at
+	a.c = a.timer.C
+}
+
+// rang says that the ring was heard.
+func (a *alarm) rang() { a.c = nil }
+
+func (a *alarm) stop() {
+	if a.timer != nil {
+		a.timer.Stop()
+	}
+	a.c = nil
+}
+
+func (s *DefaultMessageStore) save() {
+	s.queuesDirty.Store(false)
+	if err := s.saveProgress(false); err != nil && !errors.Is(err, message.ErrFlush) {
+		s.cfg.Logger.Warn("consume queues not saved; they can be rebuilt", "dir", s.dir, "err", err)
+	}
+}
+
+// checkInPlace stops writing when somebody replaced a file of the log.
+func (s *DefaultMessageStore) checkInPlace() {
+	if err := s.log.CheckInPlace(); err != nil {
+		s.cfg.Logger.Error("a file of the log was replaced: no more writes", "dir", s.dir, "err", err)
+		s.log.Fail(err)
 	}
 }
 
@@ -113,7 +190,7 @@ func (s *DefaultMessageStore) saveProgress(final bool) error {
 	if err := writeOwn(s.cfg.fs, s.dir, pointFile, point, s.cfg.FileMode); err != nil {
 		return err
 	}
-	s.point = point
+	s.point, s.pointDue = point, false
 	return nil
 }
 
@@ -140,9 +217,9 @@ func (s *DefaultMessageStore) saveCheckpoint(t int64) error {
 func (s *DefaultMessageStore) worthSaving(p recoveryPoint, final bool) bool {
 	log, index := p.LogOffset-s.point.LogOffset, p.Index-s.point.Index
 	if final {
-		return log != 0 || index != 0
+		return s.pointDue || log != 0 || index != 0
 	}
-	return max(log, index) >= message.LogOffset(s.log.FileSize())
+	return s.pointDue || max(log, index) >= message.LogOffset(s.log.FileSize())
 }
 
 // flushIndex makes the index durable, false if it can not. That costs nobody

@@ -97,6 +97,23 @@ type Config struct {
 	// MaxQueryResults bounds what one QueryMessage returns, in messages.
 	MaxQueryResults int
 
+	// Retention says which messages may be removed, and when. Its zero value keeps
+	// everything: without it, and without WhenFull, nothing is ever removed.
+	Retention Retention
+	// MaxBytes bounds the files of log, consume queues and index and the reserve,
+	// together, in bytes; 0 is no limit. It is looked at when the log needs
+	// another file: one that would lead beyond it is not made, and WhenFull
+	// decides. It must leave room for two files of the log and a quarter of one,
+	// and the reserve. A new queue takes a file at once, whatever the limit.
+	MaxBytes int64
+	// WhenFull says what a put does when there is no room.
+	WhenFull FullPolicy
+	// Reserve is the size in bytes of pocketmq/reserve, whose blocks serve consumer
+	// offsets, checkpoint, and consume queues when others have filled the disk.
+	// While a part of it is used up the log gets no further file. 0 means
+	// SegmentSize, but 8 MiB at most; less than 0 means none.
+	Reserve int64
+
 	// StoreHost is written into records that do not bring their own. Zero means
 	// an address of the loopback network that was drawn once for the directory.
 	StoreHost message.Host
@@ -121,18 +138,36 @@ type Config struct {
 	// The seams to the operating system; the real ones when nil.
 	fs         segment.FS
 	filesystem func(path string) (mmap.FSInfo, error)
+	space      func(path string) (total, free int64, err error)
 }
 
-// RocketMQConfig returns the sizes and the flush mode of a RocketMQ broker.
+// RocketMQConfig returns the sizes, the flush mode and the retention of a
+// RocketMQ broker: messages are removed at 4 in the morning when they are 72
+// hours old, at any hour when 75 percent of the disk are in use, whatever their
+// age above 85 percent, and above 90 percent none are taken.
 func RocketMQConfig() Config {
-	return Config{Flush: FlushAsync, SegmentSize: 1 << 30, ConsumeQueueFileSize: DefaultConsumeQueueFileSize,
-		IndexSlots: indexfile.RocketMQSlots, IndexEntries: indexfile.RocketMQEntries}
+	return Config{
+		Flush: FlushAsync, SegmentSize: 1 << 30, ConsumeQueueFileSize: DefaultConsumeQueueFileSize,
+		IndexSlots: indexfile.RocketMQSlots, IndexEntries: indexfile.RocketMQEntries,
+		Retention: Retention{
+			MaxAge: 72 * time.Hour, DeleteWhen: "04",
+			DiskMaxUsedSpaceRatio: 75, DiskCleanForciblyRatio: 85, DiskWarningLevelRatio: 90,
+		},
+	}
 }
 
-// EdgeConfig returns sizes for small devices: 1 MiB segments.
+// EdgeConfig is for small devices that gather messages and hand them on: 1 MiB
+// segments, and a store that works within 8 MiB of disk, with up to some thirty
+// queues. A segment goes as soon as the registered groups have consumed it. What
+// nobody has consumed is kept: a full store rejects messages, so that the
+// sender knows. Where new messages are worth more than old ones, set WhenFull to
+// DropOldest and Retention.Groups to IgnoreGroups.
 func EdgeConfig() Config {
-	return Config{SegmentSize: 1 << 20, ConsumeQueueFileSize: 3_000 * 20, MaxBodySize: 256 << 10, MaxDispatchLag: 4 << 20,
-		IndexSlots: 1 << 12, IndexEntries: 1 << 14}
+	return Config{
+		SegmentSize: 1 << 20, ConsumeQueueFileSize: 1_000 * 20, MaxBodySize: 256 << 10, MaxDispatchLag: 4 << 20,
+		IndexSlots: 1 << 12, IndexEntries: 1 << 14,
+		MaxBytes: 7 << 20, Retention: Retention{Groups: RemoveConsumed},
+	}
 }
 
 func (c Config) withDefaults() Config {
@@ -162,6 +197,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.filesystem == nil {
 		c.filesystem = mmap.Filesystem
+	}
+	if c.space == nil {
+		c.space = mmap.Space
 	}
 	return c
 }
@@ -203,6 +241,14 @@ func (c Config) validate() error {
 	within("SegmentSize", "bytes", c.SegmentSize, 0, maxFileSize)
 	if c.SegmentSize > 0 && c.MaxBodySize > 0 { // a body of MaxBodySize must fit
 		within("SegmentSize", "bytes", c.SegmentSize, int64(c.MaxBodySize)+recordRoom, math.MaxInt64)
+	}
+	within("MaxBytes", "bytes", c.MaxBytes, 0, math.MaxInt64)
+	within("Reserve", "bytes", c.Reserve, math.MinInt64, maxFileSize)
+	if c.WhenFull > DropOldest {
+		errs = append(errs, &message.IllegalError{Field: "Config.WhenFull", Value: c.WhenFull.String(), Reason: "is no policy"})
+	}
+	if err := c.Retention.validate(within); err != nil {
+		errs = append(errs, err)
 	}
 	if _, err := message.ParseDelayLevels(c.DelayLevels); err != nil {
 		errs = append(errs, fmt.Errorf("Config.DelayLevels: %w", err))

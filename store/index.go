@@ -53,6 +53,7 @@ func (s *DefaultMessageStore) openIndex(point recoveryPoint) error {
 		return err
 	}
 	s.index = &keyIndex{files: files}
+	s.followers = append(s.followers, files)
 	for _, d := range files.Dropped() {
 		s.recovery.IndexDropped = append(s.recovery.IndexDropped, d.Path)
 		s.cfg.Logger.Warn("index file dropped, to be built again from the log", "file", d.Path, "err", d.Err)

@@ -42,7 +42,7 @@ const (
 )
 
 func smallConfig(mode FlushMode) Config {
-	return Config{Flush: mode, SegmentSize: testSegment, ConsumeQueueFileSize: testQueueFile}
+	return Config{Flush: mode, SegmentSize: testSegment, ConsumeQueueFileSize: testQueueFile, IndexSlots: 16, IndexEntries: 64}
 }
 
 var bothModes = []FlushMode{FlushSync, FlushAsync}

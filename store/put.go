@@ -21,8 +21,8 @@ import (
 // the sync failed: the message will not be seen before the store is opened
 // again, and perhaps then. After every other error nothing was stored and no
 // queue offset used: *message.LimitError and *message.IllegalError for the
-// message, message.ErrClosed, message.ErrDiskFull, commitlog.ErrNoSegment when
-// the next file could not be made, ctx's error.
+// message, message.ErrClosed, message.ErrDiskFull (see Config.WhenFull),
+// commitlog.ErrNoSegment when the next file could not be made, ctx's error.
 //
 // ctx bounds all waiting: for room, for a dispatcher that lags by more than
 // Config.MaxDispatchLag, for the sync.
@@ -37,8 +37,10 @@ func (s *DefaultMessageStore) PutMessage(ctx context.Context, m *message.Message
 		return s.refused(err, "")
 	}
 	p, err := s.log.Append(ctx, &m.MessageExt, counter)
-	if err != nil {
-		return s.refused(fmt.Errorf("put: %w", err), "")
+	for sh := (shortage{}); err != nil; p, err = s.log.Append(ctx, &m.MessageExt, counter) {
+		if err := s.makeRoom(ctx, err, &sh); err != nil {
+			return s.refused(fmt.Errorf("put: %w", err), "")
+		}
 	}
 	return s.finish(ctx, p, PutMessageResult{Count: 1, StoreHost: m.StoreHost}, m.NoWait)
 }
@@ -72,8 +74,10 @@ func (s *DefaultMessageStore) PutMessages(ctx context.Context, b *message.Messag
 		counter = s.counters.set(b.Topic, b.QueueID, 0)
 	}
 	p, err := s.log.AppendBatch(ctx, records, counter)
-	if err != nil {
-		return s.refused(fmt.Errorf("put: %w", err), "")
+	for sh := (shortage{}); err != nil; p, err = s.log.AppendBatch(ctx, records, counter) {
+		if err := s.makeRoom(ctx, err, &sh); err != nil {
+			return s.refused(fmt.Errorf("put: %w", err), "")
+		}
 	}
 	return s.finish(ctx, p, PutMessageResult{Count: records.Len(), Offsets: records.LogOffsets(p.LogOffset), StoreHost: b.StoreHost}, b.NoWait)
 }
@@ -107,14 +111,19 @@ func (s *DefaultMessageStore) checkBatch(b *message.MessageExtBatch) error {
 	return nil
 }
 
-// admit lets a put through: not when the store is closed, and not while the
-// dispatcher lags too far behind.
+// admit lets a put through: not when the store is closed, not while the disk
+// counts as full, and not while the dispatcher lags too far behind.
 func (s *DefaultMessageStore) admit(ctx context.Context) error {
 	if err := s.checkOpen(); err != nil {
 		return err
 	}
 	if err := ctx.Err(); err != nil {
 		return err
+	}
+	if s.disk.full.Load() {
+		if err := s.admitDisk(ctx); err != nil {
+			return err
+		}
 	}
 	if int64(s.log.Visible()) < s.lagCheck.Load() {
 		return nil
