@@ -120,21 +120,21 @@ func (s *DefaultMessageStore) recover(ctx context.Context) error {
 	if err := s.settleQueues(); err != nil {
 		return err
 	}
-	if err := s.openIndex(point); err != nil {
+	if err := s.openIndex(); err != nil {
 		return err
 	}
-	if s.writtenByOthers(point) {
+	if s.writtenByOthers() {
 		return s.newGeneration()
 	}
 	return nil
 }
 
 // writtenByOthers reports whether the log is not as we left it.
-func (s *DefaultMessageStore) writtenByOthers(point recoveryPoint) bool {
+func (s *DefaultMessageStore) writtenByOthers() bool {
 	if !s.recovery.FromPoint {
 		return s.recovery.LogEnd > s.recovery.LogStart
 	}
-	return s.recovery.Clean && s.recovery.LogEnd != point.LogOffset
+	return s.recovery.Clean && s.recovery.Records > 0
 }
 
 // checkSegmentSize refuses a log whose only file, by which its size is known,

@@ -235,7 +235,7 @@ func (s *DefaultMessageStore) teardown() {
 	defer close(s.torndown)
 	s.log.Seal()
 	errs := []error{s.log.Flush()}
-	s.dispatcher.Notify()
+	s.notify()
 	ctx, cancel := contextUntil(s.hurry)
 	errs = append(errs, s.dispatcher.Wait(ctx, s.log.Visible()))
 	s.finishIndex(ctx)

@@ -203,7 +203,7 @@ func (tr *truth) verifyDir(dir string, cfg Config, kept int) (found, error) {
 		return f, fmt.Errorf("second open: %w", err)
 	}
 	if d := difference(before, after); d != "" {
-		return f, fmt.Errorf("the second open changed files: %s", d)
+		return f, fmt.Errorf("the second open changed files: %s; it did %+v, the first %+v", d, again.recovery, f.recovery)
 	}
 	if !again.recovery.Clean || !maps.Equal(f.queues, again.queues) || len(f.messages) != len(again.messages) {
 		return f, fmt.Errorf("the second open found something else: %v, first %v", again.queues, f.queues)
