@@ -244,9 +244,9 @@ func (tr *truth) complete(s *DefaultMessageStore, kept int, f found) error {
 	return nil
 }
 
-// verifyDir opens dir several times: the first finds every key, all of them see the same, those after the
-// first change nothing, and the last one goes on numbering where the first
-// ended.
+// verifyDir opens dir several times: the first finds every key, all of them see
+// the same, those after the first change nothing, and the last one goes on
+// numbering where the first ended.
 func (tr *truth) verifyDir(dir string, cfg Config, kept int) (found, error) {
 	f, before, err := tr.visit(dir, cfg, kept, found.queryAll)
 	if err != nil {
