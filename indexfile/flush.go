@@ -72,7 +72,9 @@ func (x *Index) endFlush(targets []target, err error) error {
 // gone.
 func (x *Index) durable(t target) error {
 	if t.file == x.writes {
-		x.synced = t.count
+		if x.synced = t.count; t.count >= t.entries {
+			x.full = t.header()
+		}
 		return nil
 	}
 	i := slices.Index(x.unsynced, t.file)

@@ -2,6 +2,7 @@ package store
 
 import (
 	"errors"
+	"path/filepath"
 	"time"
 
 	"github.com/pocketmq/pocketmq/message"
@@ -27,12 +28,12 @@ func (s *DefaultMessageStore) flushLoop() {
 	}
 }
 
-// flush syncs the log and lets the dispatcher have what is durable.
+// flush syncs the log and lets the dispatchers have what is durable.
 func (s *DefaultMessageStore) flush() error {
 	refused := s.log.Refusal()
 	err := s.log.Flush()
 	s.stats.syncs.Add(1)
-	s.dispatcher.Notify()
+	s.notify()
 	if err != nil && refused == nil {
 		s.cfg.Logger.Error("sync failed: no more writes until the store is opened again", "dir", s.dir, "err", err)
 	}
@@ -161,10 +162,7 @@ func (s *DefaultMessageStore) saveProgress(final bool) error {
 	last := identify(s.log, message.LogOffset(s.lastDispatched.Load())) // before the syncs: they cover this much and no more
 	position := last.LogOffset + message.LogOffset(last.Size)
 	points := queuePoints(s.queues, position)
-	indexed := s.point.Index
-	if s.index != nil {
-		indexed = s.index.files.NextLogOffset()
-	}
+	indexed, indexFiles := s.indexPoints()
 	if err := s.log.Flush(); err != nil {
 		return err
 	}
@@ -177,12 +175,15 @@ func (s *DefaultMessageStore) saveProgress(final bool) error {
 	if err := s.saveCheckpoint(last.StoreTimestamp); err != nil {
 		return err
 	}
-	point := recoveryPoint{Generation: s.primary.Generation, LogOffset: position, Last: last, Index: indexed, Queues: points, SegmentSize: s.log.FileSize()}
+	point := recoveryPoint{
+		Generation: s.primary.Generation, LogOffset: position, Last: last, SegmentSize: s.log.FileSize(),
+		Index: indexed, IndexFiles: indexFiles, Queues: points,
+	}
 	if !s.worthSaving(point, final) {
 		return nil
 	}
 	if !s.flushIndex() {
-		point.Index = s.point.Index
+		point.Index, point.IndexFiles = s.point.Index, s.point.IndexFiles
 	}
 	if err := s.saveCheckpoint(last.StoreTimestamp); err != nil {
 		return err
@@ -192,6 +193,20 @@ func (s *DefaultMessageStore) saveProgress(final bool) error {
 	}
 	s.point, s.pointDue = point, false
 	return nil
+}
+
+// indexPoints says how far the index is, and in which files there are entries.
+func (s *DefaultMessageStore) indexPoints() (indexed message.LogOffset, files []indexPoint) {
+	if s.index == nil {
+		return s.point.Index, s.point.IndexFiles
+	}
+	indexed = s.index.files.NextLogOffset() // first: the files then have at least that
+	for _, f := range s.index.files.Files() {
+		if f.Header.Count > 1 {
+			files = append(files, indexPoint{filepath.Base(f.Path), f.Header.EndLogOffset})
+		}
+	}
+	return indexed, files
 }
 
 // saveCheckpoint writes RocketMQ's, if it changes: log and queues are on disk up

@@ -103,9 +103,13 @@ var crashTopics = []string{"t", "orders", strings.Repeat("long-topic-", 11)}
 func drawMessage(r *rand.Rand, n string) message.Message {
 	m := message.Message{Topic: crashTopics[r.IntN(len(crashTopics))], Flag: r.Int32()}
 	m.Body = []byte(n + ":" + strings.Repeat("b", r.IntN([]int{10, 200, 3000}[r.IntN(3)])))
-	switch r.IntN(4) {
+	switch r.IntN(5) {
 	case 0:
 		m.Properties = "TAGS\x01TagA\x02KEYS\x01" + message.Properties(n)
+	case 2:
+		m.Properties = "UNIQ_KEY\x01" + message.Properties(n) + "\x02KEYS\x01all Aa BB " + message.Properties(n[:1])
+	case 3:
+		m.Properties = "UNIQ_KEY\x01" + message.Properties(n)
 	case 1:
 		m.Properties = "p\x01" + message.Properties(strings.Repeat("v", r.IntN(2500)+1))
 	}

@@ -131,7 +131,7 @@ func (s *DefaultMessageStore) admit(ctx context.Context) error {
 	end := s.log.Visible()
 	lagging, lag := s.dispatcher, s.dispatcher.Lag()
 	if s.index != nil {
-		if l := s.index.lag(); l > lag {
+		if l := s.index.lag(s.cfg.MaxDispatchLag / 2); l > lag {
 			lagging, lag = s.index.dispatcher, l
 		}
 	}
@@ -158,7 +158,7 @@ func (s *DefaultMessageStore) finish(ctx context.Context, p commitlog.Placement,
 	s.stats.putMessages.Add(int64(r.Count))
 	s.stats.putBytes.Add(int64(r.Bytes))
 	if s.cfg.Flush == FlushAsync {
-		s.dispatcher.Notify()
+		s.notify()
 		if !s.flushPending.Load() && !s.flushPending.Swap(true) {
 			kick(s.flushKick)
 		}

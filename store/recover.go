@@ -121,18 +121,18 @@ func (s *DefaultMessageStore) recover(ctx context.Context) error {
 	if err := s.settleQueues(); err != nil {
 		return err
 	}
-	if err := s.openIndex(point); err != nil {
+	if err := s.openIndex(); err != nil {
 		return err
 	}
-	if ours && s.writtenByOthers(point) {
+	if ours && s.writtenByOthers() {
 		return s.newGeneration()
 	}
 	return nil
 }
 
-// writtenByOthers reports whether the log is not as we left it with that point.
-func (s *DefaultMessageStore) writtenByOthers(point recoveryPoint) bool {
-	return !s.recovery.FromPoint || s.recovery.Clean && s.recovery.LogEnd != point.LogOffset
+// writtenByOthers reports whether the log is not as we left it with our point.
+func (s *DefaultMessageStore) writtenByOthers() bool {
+	return !s.recovery.FromPoint || s.recovery.Clean && s.recovery.Records > 0
 }
 
 // checkSegmentSize refuses a log whose only file, by which its size is known,

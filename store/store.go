@@ -275,7 +275,7 @@ func (s *DefaultMessageStore) teardown() {
 	s.log.Seal()
 	s.room.announce() // nobody waits for room in a log that is sealed
 	errs := []error{s.log.Flush()}
-	s.dispatcher.Notify()
+	s.notify()
 	ctx, cancel := contextUntil(s.hurry)
 	errs = append(errs, s.dispatcher.Wait(ctx, s.log.Visible()))
 	s.finishIndex(ctx)
