@@ -131,6 +131,9 @@ func (s *DefaultMessageStore) open(ctx context.Context) error {
 		return err
 	}
 	s.cfg.fs = sparing{s.logFS, s.reserve}
+	if err := s.owner.mark(s.cfg); err != nil {
+		return err
+	}
 	if s.host = s.cfg.StoreHost; s.host == (message.Host{}) {
 		if s.host, err = storeHost(s.cfg.fs, s.dir, s.cfg.FileMode); err != nil {
 			return err
