@@ -154,20 +154,6 @@ func (s *DefaultMessageStore) checkInPlace() {
 	}
 }
 
-// look looks for something to remove and for room, and says when to do so again.
-func (s *DefaultMessageStore) look(timer *time.Timer) {
-	_ = s.reserve.refill() // what it lacks is asked for again
-	_, _ = s.clean(cleaning{})
-	r := s.cfg.Retention
-	switch {
-	case s.stats.blocked.Load() > 0:
-		s.room.announce() // they try whether others have made room
-		timer.Reset(lookWhileBlocked)
-	case r.MaxAge > 0 || r.watchesDisk() || s.reserve.short():
-		timer.Reset(cleanInterval)
-	}
-}
-
 // saveProgress syncs the log and the consume queues, and then writes down what
 // that vouches for: the checkpoint for RocketMQ, and now and then, or with
 // final set, the recovery point for ourselves.

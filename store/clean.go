@@ -263,8 +263,10 @@ func (s *DefaultMessageStore) follow(removal *Removal) error {
 	}
 	removal.Messages += s.sumOfMins() - first
 	removal.Bytes += max(0, bytes-s.derivedBytes())
-	s.point = -1
-	kick(s.queuesKick)
+	if len(removal.Files)+len(removal.Derived) > 0 {
+		s.point = -1
+		kick(s.queuesKick)
+	}
 	err := errors.Join(errs...)
 	if err == nil {
 		s.followed = start
