@@ -132,12 +132,15 @@ func (s *DefaultMessageStore) situation(c cleaning) situation {
 	r := s.cfg.Retention
 	sit := situation{
 		files: s.log.FileList(), bound: s.log.FileStart(dispatched), manual: c.before,
-		now: s.cfg.Now(), anyHour: c.anyHour || seen.excess(r.DiskMaxUsedSpaceRatio) > 0,
-		excess: seen.excess(r.DiskCleanForciblyRatio), stored: s.lastStored,
+		anyHour: c.anyHour || seen.excess(r.DiskMaxUsedSpaceRatio) > 0,
+		excess:  seen.excess(r.DiskCleanForciblyRatio), stored: s.lastStored,
 	}
 	if r.Groups != IgnoreGroups {
 		sit.consumed = s.consumedTo(dispatched)
 		sit.bound = min(sit.bound, sit.consumed)
+	}
+	if r.MaxAge > 0 {
+		sit.now = s.cfg.Now()
 	}
 	if time.Since(s.forced) < cleanInterval {
 		sit.excess = 0
@@ -260,8 +263,10 @@ func (s *DefaultMessageStore) follow(removal *Removal) error {
 	}
 	removal.Messages += s.sumOfMins() - first
 	removal.Bytes += max(0, bytes-s.derivedBytes())
-	s.pointDue = true
-	kick(s.queuesKick)
+	if len(removal.Files)+len(removal.Derived) > 0 {
+		s.pointDue = true
+		kick(s.queuesKick)
+	}
 	err := errors.Join(errs...)
 	if err == nil {
 		s.followed = start

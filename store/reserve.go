@@ -69,7 +69,11 @@ func (r *reserve) resize(want int64) error {
 			return fmt.Errorf("reserve: %w", err)
 		}
 	}
-	r.have = 0 // a file that is there may have holes
+	if r.have = min(r.have, want); r.have > 0 { // a file that is there may have holes
+		if err := r.handle.Allocate(0, r.have); err != nil && !errors.Is(err, segment.ErrNoSpace) {
+			return fmt.Errorf("reserve: %w", err)
+		}
+	}
 	return r.fill()
 }
 

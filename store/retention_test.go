@@ -301,7 +301,7 @@ func TestAgeOfAFileWithoutQueuedMessages(t *testing.T) {
 	s := openStore(t, scratch(t), cfg)
 	for range 2 {
 		m := inner("t", 0, tinyBody)
-		m.SysFlag = message.SysFlag(message.TransactionPrepared)
+		m.SysFlag = message.TransactionPrepared
 		_, err := s.PutMessage(t.Context(), m)
 		require.NoError(t, err)
 	}
@@ -894,4 +894,58 @@ func TestReplacedFileIsNoticedAtTheRoll(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestOldMetadataWithACleanedLog: a log after a removal, with the queues, the
+// checkpoint and the recovery point of before (C54). What the queues have too
+// much goes with the first cleaning.
+func TestOldMetadataWithACleanedLog(t *testing.T) {
+	for _, clean := range []bool{true, false} {
+		cfg, _, _ := tinyConfig(FlushSync)
+		s := openStore(t, scratch(t), cfg)
+		putTiny(t, s, "t", 20)
+		closeStore(t, s)
+		before := copyTree(t, s.Dir())
+		s = openStore(t, s.Dir(), cfg)
+		_, err := s.RemoveBefore(t.Context(), 6*tinySegment)
+		require.NoError(t, err)
+		closeStore(t, s)
+		require.NoError(t, os.RemoveAll(filepath.Join(before, "commitlog")))
+		require.NoError(t, os.CopyFS(filepath.Join(before, "commitlog"), os.DirFS(filepath.Join(s.Dir(), "commitlog"))))
+		if !clean {
+			require.NoError(t, os.WriteFile(filepath.Join(before, abortFile), nil, 0o600))
+		}
+		s = openStore(t, before, cfg)
+		require.Empty(t, s.Recovery().Damaged)
+		_, err = s.DeleteExpired(t.Context()) // at the latest
+		require.NoError(t, err)
+		requireStart(t, s, "t", 12, 20)
+		require.EqualValues(t, 20, put(t, s, "t", 0, tinyBody).QueueOffset)
+		closeStore(t, s)
+	}
+}
+
+// TestNothingIsWrittenWithoutNeed: opening a log that was cleaned, and asking
+// for a cleaning that finds nothing, leave the directory as it is.
+func TestNothingIsWrittenWithoutNeed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fs, dir := newCrashFS(t)
+		cfg, _, _ := tinyConfig(FlushSync)
+		cfg.fs = fs
+		s := openStore(t, dir, cfg)
+		putTiny(t, s, "t", 20)
+		_, err := s.RemoveBefore(t.Context(), 6*tinySegment)
+		require.NoError(t, err)
+		closeStore(t, s)
+		s = openStore(t, dir, cfg)
+		rest(s)
+		stop := fs.Record()
+		_, err = s.DeleteExpired(t.Context())
+		require.NoError(t, err)
+		rest(s)
+		for _, c := range stop() {
+			require.False(t, changes[c.Op], "%v", c)
+		}
+		closeStore(t, s)
+	})
 }

@@ -134,6 +134,9 @@ func (s *DefaultMessageStore) open(ctx context.Context) error {
 		return err
 	}
 	s.cfg.fs = sparing{s.logFS, s.reserve}
+	if err := s.owner.mark(s.cfg); err != nil {
+		return err
+	}
 	if err := s.loadPrimary(); err != nil {
 		return err
 	}
