@@ -15,12 +15,14 @@ type Stats struct {
 	GetBytes    int64
 	Syncs       int64 // of the log
 
+	CallbackPanics   int64 // in functions given to PutMessageAsync
 	LagWaits         int64 // puts that waited for the dispatcher
 	DispatchFailures int64 // attempts that will be repeated
 
 	LogStart      message.LogOffset
 	LogEnd        message.LogOffset // what readers see
 	LogDurable    message.LogOffset // what is known to be on disk
+	DirtyBytes    int64             // between the two
 	DispatchedEnd message.LogOffset
 	DispatchLag   int64 // bytes
 	Queues        int
@@ -30,6 +32,7 @@ type counts struct {
 	putMessages, putBytes, putFailures atomic.Int64
 	getMessages, getBytes              atomic.Int64
 	syncs, lagWaits, dispatchFailures  atomic.Int64
+	callbackPanics                     atomic.Int64
 }
 
 // Stats may be called at any time, also after Close.
@@ -37,8 +40,8 @@ func (s *DefaultMessageStore) Stats() Stats {
 	return Stats{
 		PutMessages: s.stats.putMessages.Load(), PutBytes: s.stats.putBytes.Load(), PutFailures: s.stats.putFailures.Load(),
 		GetMessages: s.stats.getMessages.Load(), GetBytes: s.stats.getBytes.Load(), Syncs: s.stats.syncs.Load(),
-		LagWaits: s.stats.lagWaits.Load(), DispatchFailures: s.stats.dispatchFailures.Load(),
-		LogStart: s.log.MinOffset(), LogEnd: s.log.Visible(), LogDurable: s.log.Durable(),
+		CallbackPanics: s.stats.callbackPanics.Load(), LagWaits: s.stats.lagWaits.Load(), DispatchFailures: s.stats.dispatchFailures.Load(),
+		LogStart: s.log.MinOffset(), LogEnd: s.log.Visible(), LogDurable: s.log.Durable(), DirtyBytes: s.log.Dirty(),
 		DispatchedEnd: s.dispatcher.Position(), DispatchLag: s.dispatcher.Lag(), Queues: len(s.queues.All()),
 	}
 }
