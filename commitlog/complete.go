@@ -163,7 +163,7 @@ func (c *completions) run() {
 // others may still wait, 0 if there is none.
 func (c *completions) serve() time.Duration {
 	for {
-		next, err, wait := c.take()
+		next, wait, err := c.take()
 		if next.call == nil {
 			return wait
 		}
@@ -171,13 +171,14 @@ func (c *completions) serve() time.Duration {
 	}
 }
 
-// take removes the oldest append, with its answer, if it has one.
-func (c *completions) take() (next completion, answer error, wait time.Duration) {
+// take removes the oldest append, with its answer, if it has one; else it says
+// how long that may still wait, 0 if there is none.
+func (c *completions) take() (next completion, wait time.Duration, answer error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.head == len(c.queue) {
 		c.queue, c.head = c.queue[:0], 0
-		return completion{}, nil, 0
+		return completion{}, 0, nil
 	}
 	next = c.queue[c.head]
 	if int64(next.place.End()) > c.durable.Load() {
@@ -188,7 +189,7 @@ func (c *completions) take() (next completion, answer error, wait time.Duration)
 		case wait <= 0:
 			answer = message.ErrFlushTimeout
 		default:
-			return completion{}, nil, wait
+			return completion{}, wait, nil
 		}
 	}
 	c.queue[c.head] = completion{} // lets go of what it refers to
@@ -197,5 +198,5 @@ func (c *completions) take() (next completion, answer error, wait time.Duration)
 		close(c.room)
 		c.room = nil
 	}
-	return next, answer, 0
+	return next, 0, answer
 }

@@ -45,7 +45,7 @@ const (
 	DefaultFlushInterval         = 500 * time.Millisecond
 	DefaultFlushTimeout          = 5 * time.Second
 	DefaultFlushThoroughInterval = 10 * time.Second
-	DefaultMaxDirtyBytes         = 256 << 20
+	DefaultMaxDirtyBytes         = 1 << 30
 	DefaultSegmentSize           = 64 << 20
 	DefaultConsumeQueueFileSize  = 300_000 * 20
 	DefaultMaxBodySize           = 4 << 20

@@ -39,7 +39,7 @@ func TestFewPagesWait(t *testing.T) {
 				synctest.Wait()
 				require.Zero(t, s.Stats().LogDurable)
 				require.EqualValues(t, s.MaxOffset(), s.Stats().DirtyBytes)
-				time.Sleep(1)
+				time.Sleep(time.Nanosecond)
 				synctest.Wait()
 				require.Equal(t, s.MaxOffset(), s.Stats().LogDurable)
 				require.Zero(t, s.Stats().DirtyBytes)

@@ -193,7 +193,7 @@ func TestAsyncPutTimesOut(t *testing.T) {
 		time.Sleep(2*time.Second - 1)
 		synctest.Wait()
 		require.Empty(t, got.all())
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		synctest.Wait()
 		require.Len(t, got.all(), 1)
 		a := got.all()[0]
@@ -204,7 +204,7 @@ func TestAsyncPutTimesOut(t *testing.T) {
 		time.Sleep(3*time.Second - 1)
 		synctest.Wait()
 		require.Len(t, got.all(), 1)
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		synctest.Wait()
 		require.Len(t, got.all(), 2)
 		require.ErrorIs(t, got.all()[1].err, message.ErrFlushTimeout)
