@@ -79,7 +79,9 @@ func (r *recovery) file(f *segment.File) (err error) {
 	defer f.Catch(debug.SetPanicOnFault(true), &err)
 	end := f.Base() + f.Size()
 	b := f.Bytes()
+	resident := r.pos
 	for r.pos < end && !r.done {
+		resident = r.log.warm(f, r.pos, resident, end)
 		v, kind, damage := message.ReadRecord(b[r.pos-f.Base():])
 		if kind == message.KindRecord && int64(v.LogOffset()) == r.pos {
 			if damage = v.CheckBody(); damage == nil && r.pos >= int64(r.cfg.Trusted) && torn(b, r.pos-f.Base(), v) {

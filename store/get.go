@@ -127,6 +127,7 @@ type get struct {
 	queue    *consumequeue.Queue
 	result   *GetMessageResult
 	file     *segment.File     // last one pinned; in result.pins
+	resident message.LogOffset // what lies before it, from the record read last on, is in memory
 	skipTo   message.LogOffset // units before it are in a file that is gone
 	filtered bool              // the last unit left out was left out by a filter
 }
@@ -190,7 +191,11 @@ func (g *get) end(next message.QueueOffset) error {
 // unit looks at message at; false when the answer is full without it.
 func (g *get) unit(at message.QueueOffset, u consumequeue.Unit) (more bool, err error) {
 	r := g.result
-	if u.LogOffset < g.skipTo || u.IsBlank() {
+	if u.LogOffset < g.skipTo {
+		return true, nil
+	}
+	if u.IsBlank() {
+		g.filtered = false // its record is gone
 		return true, nil
 	}
 	if g.full(int(u.Size)) {
@@ -207,6 +212,10 @@ func (g *get) unit(at message.QueueOffset, u consumequeue.Unit) (more bool, err 
 		g.filtered = false
 		g.skipTo = g.store.log.NextFile(u.LogOffset)
 		return true, nil
+	}
+	if u.LogOffset+message.LogOffset(u.Size) > g.resident {
+		size := min(int64(u.Size), int64(g.store.cfg.MaxBodySize)+message.MaxRecordOverhead) // a damaged unit may say anything
+		g.resident = g.store.log.MakeResident(g.file, u.LogOffset, size)
 	}
 	v, err := g.store.log.Read(g.file, u.LogOffset, g.query.Verify)
 	if errors.Is(err, message.ErrOffsetNotFound) || err == nil && !g.wanted(at, u, v) {
