@@ -28,7 +28,8 @@ func (p Placement) End() message.LogOffset { return p.LogOffset + message.LogOff
 //
 // Without staging the record is in the page cache, and visible, on return; with
 // staging Wait says when it is on disk. On an error nothing was placed: a
-// *message.LimitError for a record that fits in no file, message.ErrClosed, the
+// *message.LimitError for a record that fits in no file and for properties that
+// leave no room for message.PropertyCRC32, message.ErrClosed, the
 // failed sync, an error matching segment.ErrNoSpace (a full disk) or
 // segment.ErrFault (the mapped file was damaged from outside), or ctx's. ctx
 // bounds the wait for room, nothing else. It allocates nothing once room is there.
@@ -48,7 +49,12 @@ func (l *Log) append(ctx context.Context, m *message.MessageExt, c *Counter, the
 	if r.StoreHost == (message.Host{}) {
 		r.StoreHost = l.cfg.StoreHost
 	}
-	size := r.RecordSize()
+	trailer := message.Trailer{CRC: l.cfg.AppendCRC}
+	r.Properties = r.Properties.WithoutCRC32(trailer.CRC)
+	if err := r.CheckTrailer(trailer); err != nil {
+		return Placement{}, err
+	}
+	size := r.RecordSizeWith(trailer)
 	if err := l.lock(ctx, int64(size), then != nil); err != nil {
 		return Placement{}, err
 	}
@@ -61,8 +67,8 @@ func (l *Log) append(ctx context.Context, m *message.MessageExt, c *Counter, the
 	r.LogOffset = message.LogOffset(l.end)
 	r.StoreTimestamp = l.now()
 	if l.staged != nil {
-		r.PutRecord(l.staged.extend(l.end, size))
-	} else if err := putRecord(l.current, l.end-l.current.Base(), &r); err != nil {
+		r.PutRecordWith(l.staged.extend(l.end, size), trailer)
+	} else if err := putRecord(l.current, l.end-l.current.Base(), &r, trailer); err != nil {
 		return Placement{}, err
 	}
 	if queued {
@@ -121,9 +127,9 @@ func (l *Log) placed(queueOffset message.QueueOffset, now int64, size int, then 
 // allocated. A fault, which means that the file was changed from outside, is an
 // error; what was half written is behind the end and will be overwritten.
 
-func putRecord(f *segment.File, at int64, r *message.MessageExt) (err error) {
+func putRecord(f *segment.File, at int64, r *message.MessageExt, t message.Trailer) (err error) {
 	defer f.Catch(debug.SetPanicOnFault(true), &err)
-	r.PutRecord(f.Bytes()[at:])
+	r.PutRecordWith(f.Bytes()[at:], t)
 	return nil
 }
 

@@ -50,6 +50,7 @@ type Config struct {
 	MaxDirty  int64
 	WantFlush func()
 
+	AppendCRC   bool                // give each record message.PropertyCRC32
 	StoreHost   message.Host        // for records that do not bring their own
 	DelayLevels message.DelayLevels // decide the tags code of parked messages
 	// Damaged, if not nil, is told of each range that Scan finds unreadable.

@@ -27,7 +27,7 @@ func (l *Log) NextFile(off message.LogOffset) message.LogOffset {
 
 // Read returns the record that begins at off, in the memory of f, which holds
 // off and is pinned by the caller: the View is valid until it is unpinned. With
-// verify the body is compared with its checksum.
+// verify the record is compared with its checksums.
 //
 // The error matches message.ErrOffsetNotFound when off is outside what is
 // visible, and message.ErrCorrupt when no sound record for this offset lies
@@ -40,7 +40,7 @@ func (l *Log) Read(f *segment.File, off message.LogOffset, verify bool) (v messa
 	defer f.Catch(debug.SetPanicOnFault(true), &err)
 	v, err = recordAt(f, off, min(f.Size(), visible-f.Base()))
 	if err == nil && verify {
-		err = at(f, off, v.CheckBody())
+		err = at(f, off, v.Check())
 	}
 	return v, err
 }
@@ -90,8 +90,8 @@ func (l *Log) View(f *segment.File, off message.LogOffset, use func(message.View
 	return nil
 }
 
-// Copy copies out the message whose record begins at off, after comparing its
-// body with its checksum. Arguments and errors are those of Read, but that an
+// Copy copies out the message whose record begins at off, after comparing the
+// record with its checksums. Arguments and errors are those of Read, but that an
 // offset at which no record begins matches message.ErrOffsetNotFound as well:
 // nobody promised that one does.
 func (l *Log) Copy(f *segment.File, off message.LogOffset) (m message.MessageExt, err error) {
@@ -103,7 +103,7 @@ func (l *Log) Copy(f *segment.File, off message.LogOffset) (m message.MessageExt
 		err = fmt.Errorf("%w: %w", message.ErrOffsetNotFound, err)
 	}
 	if err == nil {
-		err = at(f, off, v.CheckBody())
+		err = at(f, off, v.Check())
 	}
 	if err != nil {
 		return message.MessageExt{}, err

@@ -98,7 +98,7 @@ func (w *walk) look() (item, error) {
 	it := item{pos: w.pos, view: v, kind: kind, damage: err}
 	switch kind {
 	case message.KindRecord:
-		it.damage = v.CheckBody()
+		it.damage = v.Check()
 		it.to = w.pos + int64(v.Size())
 	case message.KindBlank:
 		b, err := w.log.from(w.pos, message.BlankSize)

@@ -92,6 +92,13 @@ type Config struct {
 	// message.MaxRecordOverhead more, and must leave 8 bytes of a segment. 0
 	// means DefaultMaxBodySize, or less where SegmentSize has no room for it.
 	MaxBodySize int
+	// AppendPropertyCRC gives each record that is put a checksum over all of it,
+	// as its last property, message.PropertyCRC32: what RocketMQ 5.1 and later do
+	// with enabledAppendPropCRC. RocketMQ 4.9 reads such records and does not know
+	// what the property means; it takes 20 or 21 of the 32,767 bytes that
+	// properties may have. Records that have it are checked by it, whatever is set
+	// here: when Open recovers them, and where a read verifies.
+	AppendPropertyCRC bool
 	// MaxDispatchLag bounds the bytes of the log that are visible but not yet
 	// in the consume queues; a put beyond it waits until ctx ends.
 	MaxDispatchLag int64

@@ -21,12 +21,14 @@ type GetQuery struct {
 	// MaxCount is the most messages wanted; 0 counts as 1. Config.MaxTransferCount
 	// bounds it. MaxBytes bounds their records together, 0 means
 	// Config.MaxTransferBytes. One message is always given, however large.
+	// (RocketMQ has lower bounds, 8 and 64 KiB, for messages that it takes to be
+	// on disk only; this store has one pair.)
 	MaxCount int
 	MaxBytes int
 
 	TagFilter message.TagFilter       // looked at before the record is touched
 	Match     func(message.View) bool // if not nil, looked at last; the View is valid during the call
-	Verify    bool                    // compare each body with its checksum
+	Verify    bool                    // compare each record with its checksums: see message.View.Check
 }
 
 // GetMessageResult is the answer to a GetQuery. Messages lie in mapped memory:
@@ -275,10 +277,10 @@ func (g *get) pin(off message.LogOffset) bool {
 	return true
 }
 
-// LookMessageByOffset copies out the message whose record begins at off, and
-// compares its body with its checksum. The error matches
+// LookMessageByOffset copies out the message whose record begins at off, after
+// comparing the record with its checksums. The error matches
 // message.ErrOffsetNotFound when no record begins there, message.ErrCorrupt when
-// one does and its body is damaged. The body is as it was stored: compressed,
+// one does and is damaged. The body is as it was stored: compressed,
 // if its SysFlag says so.
 func (s *DefaultMessageStore) LookMessageByOffset(ctx context.Context, off message.LogOffset) (message.MessageExt, error) {
 	if err := s.checkOpen(); err != nil {

@@ -116,6 +116,7 @@ func TestMessagesEndsWithTheFirstError(t *testing.T) {
 	require.Equal(t, []string{"body3", "body4"}, got)
 
 	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
 	var last error
 	for _, err := range s.Messages(ctx, GetQuery{Topic: "t", MaxCount: 1}) {
 		require.NoError(t, last)

@@ -90,7 +90,7 @@ func (s *DefaultMessageStore) placeBatch(ctx context.Context, b *message.Message
 	}
 	records := batches.Get().(*commitlog.Batch)
 	defer batches.Put(records)
-	if err := records.Encode(b, s.host, s.cfg.MaxBodySize, s.cfg.MaxBodySize+message.MaxRecordOverhead); err != nil {
+	if err := records.Encode(b, s.host, s.cfg.MaxBodySize, s.cfg.MaxBodySize+message.MaxRecordOverhead, s.cfg.AppendPropertyCRC); err != nil {
 		r, err = s.refused(fmt.Errorf("put: %w", err), "")
 		if errors.Is(err, message.ErrCorrupt) { // it is the batch that can not be read
 			r.Status = PutMessageIllegal

@@ -134,7 +134,7 @@ func (s *DefaultMessageStore) openFiles() error {
 		FS: s.cfg.fs, Dir: filepath.Join(s.dir, "commitlog"), FileSize: s.cfg.SegmentSize,
 		FileMode: s.cfg.FileMode, DirMode: s.cfg.DirMode,
 		Staged: s.cfg.Flush == FlushSync, SyncTimeout: s.cfg.FlushTimeout, MaxDirty: s.cfg.MaxDirtyBytes, WantFlush: s.flushSoon,
-		Now: s.cfg.Now, StoreHost: s.host, DelayLevels: levels, Damaged: s.damaged,
+		AppendCRC: s.cfg.AppendPropertyCRC, Now: s.cfg.Now, StoreHost: s.host, DelayLevels: levels, Damaged: s.damaged,
 	}
 	s.log, err = commitlog.Open(logCfg)
 	if errors.Is(err, segment.ErrUnknownSize) {
