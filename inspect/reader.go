@@ -173,7 +173,7 @@ func (r *Reader) look(pos int64) (message.View, error) {
 	case string(v.Topic()) != r.queue.topic && !dispatchedTo(v, r.queue.topic):
 		return message.View{}, damaged("the record at log offset %d is of topic %s", pos, v.Topic())
 	}
-	return v, v.CheckBody()
+	return v, v.Check()
 }
 
 // Close gives back what the reader holds. It is idempotent, and always nil.

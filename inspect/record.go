@@ -105,7 +105,7 @@ func (r *logReader) search(pos, notBefore int64) (next int64, ok bool, nonzero i
 			if err != nil && kind != message.KindDamaged {
 				return 0, false, nonzero, err
 			}
-			if kind == message.KindRecord && v.StoreTimestamp() >= notBefore && v.CheckBody() == nil {
+			if kind == message.KindRecord && v.StoreTimestamp() >= notBefore && v.Check() == nil {
 				return start, true, nonzero, nil
 			}
 		}

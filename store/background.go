@@ -9,8 +9,8 @@ import (
 )
 
 // flushLoop syncs the log: under FlushSync as soon as someone waits, all who
-// have gathered at once; under FlushAsync an interval after the first message
-// that is not synced. With nothing to do it sleeps.
+// have gathered at once; under FlushAsync as dueAsync says. With nothing to do
+// it sleeps.
 func (s *DefaultMessageStore) flushLoop() {
 	for {
 		select {
@@ -19,7 +19,7 @@ func (s *DefaultMessageStore) flushLoop() {
 			return
 		}
 		if s.cfg.Flush == FlushAsync {
-			if !s.pause(s.cfg.FlushInterval) {
+			if !s.dueAsync() {
 				return
 			}
 			s.flushPending.Store(false) // what comes from here on needs another sync
@@ -27,6 +27,43 @@ func (s *DefaultMessageStore) flushLoop() {
 		_ = s.flush() // those who wait get the error; it is logged, and final
 	}
 }
+
+// dueAsync returns true when it is time to sync what was placed under FlushAsync:
+// an interval after the first message that is not synced if there are enough
+// pages, after the longer one in any case, at once when there is so much that
+// puts would soon have to wait. It returns false when it is time to stop.
+//
+// Source: RocketMQ store/CommitLog.java, FlushRealTimeService.
+func (s *DefaultMessageStore) dueAsync() bool {
+	for waited := s.cfg.FlushInterval; ; waited += s.cfg.FlushInterval {
+		t := time.NewTimer(s.cfg.FlushInterval)
+		select {
+		case <-t.C:
+		case <-s.flushNow:
+			t.Stop()
+			return true
+		case <-s.stop:
+			t.Stop()
+			return false
+		}
+		if s.log.DirtyPages() >= int64(s.cfg.FlushLeastPages) || waited >= s.cfg.FlushThoroughInterval {
+			return true
+		}
+	}
+}
+
+// flushLater sees to it that a message placed under FlushAsync is synced.
+func (s *DefaultMessageStore) flushLater() {
+	if !s.flushPending.Load() && !s.flushPending.Swap(true) {
+		kick(s.flushKick)
+	}
+	if s.log.Dirty() >= s.cfg.MaxDirtyBytes/2 {
+		s.flushSoon()
+	}
+}
+
+// flushSoon ends the pause before the next sync under FlushAsync.
+func (s *DefaultMessageStore) flushSoon() { kick(s.flushNow) }
 
 // flush syncs the log and lets the dispatchers have what is durable.
 func (s *DefaultMessageStore) flush() error {
@@ -55,6 +92,16 @@ func (s *DefaultMessageStore) pause(d time.Duration) bool {
 // queueInterval is the least pause between two syncs of the consume queues.
 const queueInterval = time.Second
 
+// progressInterval is the pause before progress is saved, which syncs the log:
+// under FlushAsync not more often than few pages are to be synced.
+func (s *DefaultMessageStore) progressInterval() time.Duration {
+	d := max(queueInterval, s.cfg.FlushInterval)
+	if s.cfg.Flush == FlushAsync && s.cfg.FlushLeastPages > 0 {
+		d = max(d, s.cfg.FlushThoroughInterval)
+	}
+	return d
+}
+
 // cleanInterval is how often the store looks for something to remove when time
 // or the disk decide about it.
 const cleanInterval = 10 * time.Second
@@ -72,7 +119,7 @@ func (s *DefaultMessageStore) maintainLoop() {
 			look.stop()
 			return
 		case <-s.queuesKick:
-			save.within(max(queueInterval, s.cfg.FlushInterval))
+			save.within(s.progressInterval())
 		case <-save.c:
 			save.rang()
 			s.save()

@@ -43,17 +43,19 @@ func (m FlushMode) String() string {
 
 // Defaults of Config.
 const (
-	DefaultFlushInterval        = 500 * time.Millisecond
-	DefaultFlushTimeout         = 5 * time.Second
-	DefaultSegmentSize          = 64 << 20
-	DefaultConsumeQueueFileSize = 300_000 * 20
-	DefaultMaxBodySize          = 4 << 20
-	DefaultMaxDispatchLag       = 64 << 20
-	DefaultMaxTransferCount     = 32
-	DefaultMaxTransferBytes     = 256 << 10
-	DefaultMaxQueryResults      = 64
-	DefaultIndexSlots           = 1 << 18
-	DefaultIndexEntries         = 1 << 20
+	DefaultFlushInterval         = 500 * time.Millisecond
+	DefaultFlushTimeout          = 5 * time.Second
+	DefaultFlushThoroughInterval = 10 * time.Second
+	DefaultMaxDirtyBytes         = 1 << 30
+	DefaultSegmentSize           = 64 << 20
+	DefaultConsumeQueueFileSize  = 300_000 * 20
+	DefaultMaxBodySize           = 4 << 20
+	DefaultMaxDispatchLag        = 64 << 20
+	DefaultMaxTransferCount      = 32
+	DefaultMaxTransferBytes      = 256 << 10
+	DefaultMaxQueryResults       = 64
+	DefaultIndexSlots            = 1 << 18
+	DefaultIndexEntries          = 1 << 20
 )
 
 // Config says how a store works. The zero value is safe and right for most.
@@ -63,6 +65,22 @@ type Config struct {
 	// FlushInterval is how long FlushAsync may leave a message unsynced, and
 	// the pause between syncs of consume queues in both modes.
 	FlushInterval time.Duration
+	// FlushLeastPages is how many pages of 4,096 bytes must be unsynced for
+	// FlushAsync to sync the log after FlushInterval. With fewer it looks again
+	// after each FlushInterval, until FlushThoroughInterval is over. 0, the
+	// default, syncs whatever there is after FlushInterval; RocketMQ's
+	// flushCommitLogLeastPages is 4.
+	FlushLeastPages int
+	// FlushThoroughInterval is how long FlushAsync may leave fewer pages unsynced,
+	// and then the pause between syncs of consume queues, too. It means nothing
+	// while FlushLeastPages is 0.
+	FlushThoroughInterval time.Duration
+	// MaxDirtyBytes bounds the bytes of the log that FlushAsync leaves unsynced:
+	// from half of it on a sync begins at once, and a put beyond it waits for that
+	// sync until its ctx ends. So it bounds what a crash of the system may take,
+	// and the memory that only a sync can free. One message, or batch, may be
+	// larger.
+	MaxDirtyBytes int64
 	// FlushTimeout bounds the wait for a sync under FlushSync. After it the put
 	// returns ErrFlushTimeout with its result: the message is in the log.
 	FlushTimeout time.Duration
@@ -78,6 +96,13 @@ type Config struct {
 	// message.MaxRecordOverhead more, and must leave 8 bytes of a segment. 0
 	// means DefaultMaxBodySize, or less where SegmentSize has no room for it.
 	MaxBodySize int
+	// AppendPropertyCRC gives each record that is put a checksum over all of it,
+	// as its last property, message.PropertyCRC32: what RocketMQ 5.1 and later do
+	// with enabledAppendPropCRC. RocketMQ 4.9 reads such records and does not know
+	// what the property means; it takes 20 or 21 of the 32,767 bytes that
+	// properties may have. Records that have it are checked by it, whatever is set
+	// here: when Open recovers them, and where a read verifies.
+	AppendPropertyCRC bool
 	// MaxDispatchLag bounds the bytes of the log that are visible but not yet
 	// in the consume queues; a put beyond it waits until ctx ends.
 	MaxDispatchLag int64
@@ -147,7 +172,7 @@ type Config struct {
 // age above 85 percent, and above 90 percent none are taken.
 func RocketMQConfig() Config {
 	return Config{
-		Flush: FlushAsync, SegmentSize: 1 << 30, ConsumeQueueFileSize: DefaultConsumeQueueFileSize,
+		Flush: FlushAsync, FlushLeastPages: 4, SegmentSize: 1 << 30, ConsumeQueueFileSize: DefaultConsumeQueueFileSize,
 		IndexSlots: indexfile.RocketMQSlots, IndexEntries: indexfile.RocketMQEntries,
 		Retention: Retention{
 			MaxAge: 72 * time.Hour, DeleteWhen: "04",
@@ -164,7 +189,7 @@ func RocketMQConfig() Config {
 // DropOldest and Retention.Groups to IgnoreGroups.
 func EdgeConfig() Config {
 	return Config{
-		SegmentSize: 1 << 20, ConsumeQueueFileSize: 1_000 * 20, MaxBodySize: 256 << 10, MaxDispatchLag: 4 << 20,
+		SegmentSize: 1 << 20, ConsumeQueueFileSize: 1_000 * 20, MaxBodySize: 256 << 10, MaxDispatchLag: 4 << 20, MaxDirtyBytes: 4 << 20,
 		IndexSlots: 1 << 12, IndexEntries: 1 << 14,
 		MaxBytes: 7 << 20, Retention: Retention{Groups: RemoveConsumed},
 	}
@@ -173,6 +198,8 @@ func EdgeConfig() Config {
 func (c Config) withDefaults() Config {
 	setDefault(&c.FlushInterval, DefaultFlushInterval)
 	setDefault(&c.FlushTimeout, DefaultFlushTimeout)
+	setDefault(&c.FlushThoroughInterval, DefaultFlushThoroughInterval)
+	setDefault(&c.MaxDirtyBytes, DefaultMaxDirtyBytes)
 	if c.MaxBodySize == 0 {
 		c.MaxBodySize = DefaultMaxBodySize
 		if c.SegmentSize > 0 {
@@ -230,6 +257,9 @@ func (c Config) validate() error {
 	}
 	within("FlushInterval", "ns", int64(c.FlushInterval), 1, math.MaxInt64)
 	within("FlushTimeout", "ns", int64(c.FlushTimeout), 1, math.MaxInt64)
+	within("FlushLeastPages", "pages", int64(c.FlushLeastPages), 0, math.MaxInt32)
+	within("FlushThoroughInterval", "ns", int64(c.FlushThoroughInterval), 1, math.MaxInt64)
+	within("MaxDirtyBytes", "bytes", c.MaxDirtyBytes, 1, math.MaxInt64)
 	within("MaxBodySize", "bytes", int64(c.MaxBodySize), 1, math.MaxInt32-message.MaxRecordOverhead)
 	within("MaxDispatchLag", "bytes", c.MaxDispatchLag, 1, math.MaxInt64)
 	within("MaxTransferCount", "messages", int64(c.MaxTransferCount), 1, math.MaxInt64)

@@ -15,6 +15,7 @@ type Stats struct {
 	GetBytes    int64
 	Syncs       int64 // of the log
 
+	CallbackPanics   int64 // in functions given to PutMessageAsync
 	LagWaits         int64 // puts that waited for the dispatcher
 	DispatchFailures int64 // attempts that will be repeated
 	IndexFailures    int64 // the same, of the index
@@ -35,6 +36,7 @@ type Stats struct {
 	LogStart      message.LogOffset
 	LogEnd        message.LogOffset // what readers see
 	LogDurable    message.LogOffset // what is known to be on disk
+	DirtyBytes    int64             // between the two
 	DispatchedEnd message.LogOffset
 	DispatchLag   int64             // bytes
 	IndexedEnd    message.LogOffset // 0 without an index
@@ -50,6 +52,7 @@ type counts struct {
 	blockedPuts, blocked               atomic.Int64
 
 	segmentsRemoved, bytesRemoved, messagesRemoved [reasons]atomic.Int64 // by Reason
+	callbackPanics                                 atomic.Int64
 }
 
 // Stats may be called at any time, also after Close.
@@ -58,8 +61,9 @@ func (s *DefaultMessageStore) Stats() Stats {
 	stats := Stats{
 		PutMessages: s.stats.putMessages.Load(), PutBytes: s.stats.putBytes.Load(), PutFailures: s.stats.putFailures.Load(),
 		GetMessages: s.stats.getMessages.Load(), GetBytes: s.stats.getBytes.Load(), Syncs: s.stats.syncs.Load(),
-		LagWaits: s.stats.lagWaits.Load(), DispatchFailures: s.stats.dispatchFailures.Load(), IndexFailures: s.stats.indexFailures.Load(),
-		LogStart: s.log.MinOffset(), LogEnd: s.log.Visible(), LogDurable: s.log.Durable(),
+		CallbackPanics: s.stats.callbackPanics.Load(), LagWaits: s.stats.lagWaits.Load(),
+		DispatchFailures: s.stats.dispatchFailures.Load(), IndexFailures: s.stats.indexFailures.Load(),
+		LogStart: s.log.MinOffset(), LogEnd: s.log.Visible(), LogDurable: s.log.Durable(), DirtyBytes: s.log.Dirty(),
 		DispatchedEnd: s.dispatcher.Position(), DispatchLag: s.dispatcher.Lag(), Queues: len(s.queues.All()),
 		BlockedPuts: s.stats.blockedPuts.Load(), Blocked: s.stats.blocked.Load(),
 		BytesStored: s.bytesStored(), DiskTotal: disk.total, DiskFree: disk.free,

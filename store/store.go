@@ -64,6 +64,7 @@ type DefaultMessageStore struct {
 
 	flushKick    chan struct{} // there is something to sync in the log
 	flushPending atomic.Bool   // FlushAsync: a kick was sent and its sync has not begun
+	flushNow     chan struct{} // FlushAsync: do not wait for the interval
 	queuesKick   chan struct{} // consume queues have something to sync
 	queuesDirty  atomic.Bool
 	stop         chan struct{} // ends the goroutines
@@ -102,7 +103,7 @@ func Open(ctx context.Context, dir string, cfg Config) (*DefaultMessageStore, er
 	}
 	s := &DefaultMessageStore{
 		cfg: cfg, dir: dir,
-		flushKick: make(chan struct{}, 1), queuesKick: make(chan struct{}, 1),
+		flushKick: make(chan struct{}, 1), flushNow: make(chan struct{}, 1), queuesKick: make(chan struct{}, 1),
 		cleanings: make(chan cleaning), cleanKick: make(chan struct{}, 1), rolledKick: make(chan struct{}, 1),
 		storedLast: make(map[message.LogOffset]time.Time),
 		stop:       make(chan struct{}), hurry: make(chan struct{}), torndown: make(chan struct{}),
@@ -161,7 +162,8 @@ func (s *DefaultMessageStore) openFiles() error {
 	logCfg := commitlog.Config{
 		FS: s.logFS, Dir: filepath.Join(s.dir, "commitlog"), FileSize: s.cfg.SegmentSize,
 		FileMode: s.cfg.FileMode, DirMode: s.cfg.DirMode,
-		Staged: s.cfg.Flush == FlushSync, Now: s.cfg.Now, StoreHost: s.host, DelayLevels: levels, Damaged: s.damaged,
+		Staged: s.cfg.Flush == FlushSync, SyncTimeout: s.cfg.FlushTimeout, MaxDirty: s.cfg.MaxDirtyBytes, WantFlush: s.flushSoon,
+		AppendCRC: s.cfg.AppendPropertyCRC, Now: s.cfg.Now, StoreHost: s.host, DelayLevels: levels, Damaged: s.damaged,
 		Permit: s.permitFile, Rolled: func() { kick(s.rolledKick) },
 	}
 	s.log, err = commitlog.Open(logCfg)
