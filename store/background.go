@@ -2,8 +2,10 @@ package store
 
 import (
 	"errors"
+	"slices"
 	"time"
 
+	"github.com/pocketmq/pocketmq/consumequeue"
 	"github.com/pocketmq/pocketmq/message"
 )
 
@@ -83,7 +85,28 @@ func (s *DefaultMessageStore) maintainLoop() {
 func (s *DefaultMessageStore) saveProgress(final bool) error {
 	last := identify(s.log, message.LogOffset(s.lastDispatched.Load())) // before the syncs: they cover this much and no more
 	position := last.LogOffset + message.LogOffset(last.Size)
-	points := queuePoints(s.queues, position)
+	if last == (lastRecord{}) || position == s.point || !final && position-s.point < message.LogOffset(s.log.FileSize()) {
+		return s.syncUpTo(last)
+	}
+	changed := s.queues.Changed()
+	units, err := unitsBefore(changed, position)
+	if err == nil {
+		err = s.syncUpTo(last)
+	}
+	if err == nil {
+		err = s.savePoint(last, position, units)
+	}
+	if err != nil {
+		s.queues.Keep(changed) // for the next attempt
+		return err
+	}
+	s.queues.Keep(slices.DeleteFunc(changed, func(q *consumequeue.Queue) bool { return q.Max() == units[q] }))
+	return nil
+}
+
+// syncUpTo syncs log and consume queues, which have everything up to the record
+// last, and moves the checkpoint to it.
+func (s *DefaultMessageStore) syncUpTo(last lastRecord) error {
 	if err := s.log.Flush(); err != nil {
 		return err
 	}
@@ -94,19 +117,12 @@ func (s *DefaultMessageStore) saveProgress(final bool) error {
 		return nil // nothing was dispatched since Open, and nothing before it is known
 	}
 	cp := checkpoint{physic: last.StoreTimestamp, logics: last.StoreTimestamp, index: s.checkpoint.index}
-	if cp != s.checkpoint {
-		if err := cp.save(s.cfg.fs, s.dir, s.cfg.FileMode); err != nil {
-			return err
-		}
-		s.checkpoint = cp
-	}
-	if position == s.point || !final && position-s.point < message.LogOffset(s.log.FileSize()) {
+	if cp == s.checkpoint {
 		return nil
 	}
-	point := recoveryPoint{LogOffset: position, Last: last, Queues: points, SegmentSize: s.log.FileSize()}
-	if err := writeOwn(s.cfg.fs, s.dir, pointFile, point, s.cfg.FileMode); err != nil {
+	if err := cp.save(s.cfg.fs, s.dir, s.cfg.FileMode); err != nil {
 		return err
 	}
-	s.point = position
+	s.checkpoint = cp
 	return nil
 }

@@ -50,6 +50,7 @@ const (
 	DefaultMaxDispatchLag       = 64 << 20
 	DefaultMaxTransferCount     = 32
 	DefaultMaxTransferBytes     = 256 << 10
+	DefaultMaxMappedFiles       = 512
 )
 
 // Config says how a store works. The zero value is safe and right for most.
@@ -82,6 +83,13 @@ type Config struct {
 	MaxTransferCount int
 	MaxTransferBytes int
 
+	// MaxMappedFiles bounds how many files of the log and of consume queues are
+	// open and mapped at a time, whatever their number. Each takes a descriptor;
+	// index files, and a few others, come on top. Beyond it the file is closed
+	// that was not used for the longest time. Those in use are never closed, so
+	// results that are not released may exceed it.
+	MaxMappedFiles int
+
 	// StoreHost is written into records that do not bring their own. Zero means
 	// an address of the loopback network that was drawn once for the directory.
 	StoreHost message.Host
@@ -113,9 +121,9 @@ func RocketMQConfig() Config {
 	return Config{Flush: FlushAsync, SegmentSize: 1 << 30, ConsumeQueueFileSize: DefaultConsumeQueueFileSize}
 }
 
-// EdgeConfig returns sizes for small devices: 1 MiB segments.
+// EdgeConfig returns sizes for small devices: 1 MiB segments, 64 mapped files.
 func EdgeConfig() Config {
-	return Config{SegmentSize: 1 << 20, ConsumeQueueFileSize: 3_000 * 20, MaxBodySize: 256 << 10, MaxDispatchLag: 4 << 20}
+	return Config{SegmentSize: 1 << 20, ConsumeQueueFileSize: 3_000 * 20, MaxBodySize: 256 << 10, MaxDispatchLag: 4 << 20, MaxMappedFiles: 64}
 }
 
 func (c Config) withDefaults() Config {
@@ -130,6 +138,7 @@ func (c Config) withDefaults() Config {
 	setDefault(&c.MaxDispatchLag, DefaultMaxDispatchLag)
 	setDefault(&c.MaxTransferCount, DefaultMaxTransferCount)
 	setDefault(&c.MaxTransferBytes, DefaultMaxTransferBytes)
+	setDefault(&c.MaxMappedFiles, DefaultMaxMappedFiles)
 	setDefault(&c.DelayLevels, message.DefaultDelayLevels)
 	setDefault(&c.FileMode, 0o600)
 	setDefault(&c.DirMode, 0o700)
@@ -178,6 +187,7 @@ func (c Config) validate() error {
 	within("MaxDispatchLag", "bytes", c.MaxDispatchLag, 1, math.MaxInt64)
 	within("MaxTransferCount", "messages", int64(c.MaxTransferCount), 1, math.MaxInt64)
 	within("MaxTransferBytes", "bytes", int64(c.MaxTransferBytes), 1, math.MaxInt64)
+	within("MaxMappedFiles", "files", int64(c.MaxMappedFiles), 1, math.MaxInt32)
 	within("ConsumeQueueFileSize", "bytes", c.ConsumeQueueFileSize, 0, maxFileSize)
 	within("SegmentSize", "bytes", c.SegmentSize, 0, maxFileSize)
 	if c.SegmentSize > 0 && c.MaxBodySize > 0 { // a body of MaxBodySize must fit
@@ -188,6 +198,15 @@ func (c Config) validate() error {
 	}
 	return errors.Join(errs...)
 }
+
+// maxMappedBytes bounds what is mapped together: there is room for little where
+// addresses have 32 bits.
+var maxMappedBytes = func() int64 {
+	if strconv.IntSize == 32 {
+		return 1 << 30
+	}
+	return math.MaxInt64
+}()
 
 // maxFileSize bounds what is mapped as one.
 var maxFileSize = func() int64 {

@@ -39,6 +39,6 @@ func (s *DefaultMessageStore) Stats() Stats {
 		GetMessages: s.stats.getMessages.Load(), GetBytes: s.stats.getBytes.Load(), Syncs: s.stats.syncs.Load(),
 		LagWaits: s.stats.lagWaits.Load(), DispatchFailures: s.stats.dispatchFailures.Load(),
 		LogStart: s.log.MinOffset(), LogEnd: s.log.Visible(), LogDurable: s.log.Durable(),
-		DispatchedEnd: s.dispatcher.Position(), DispatchLag: s.dispatcher.Lag(), Queues: len(s.queues.All()),
+		DispatchedEnd: s.dispatcher.Position(), DispatchLag: s.dispatcher.Lag(), Queues: s.queues.Len(),
 	}
 }

@@ -35,8 +35,12 @@ type DefaultMessageStore struct {
 	dispatchFrom message.LogOffset                // set by recovery: the end of the log, but on a full disk
 	undispatched map[queueKey]message.QueueOffset // during recovery on a full disk: next numbers
 
-	checkpoint checkpoint // used by the maintenance goroutine, and by Open and teardown
+	checkpoint checkpoint // used by the maintenance goroutine, and by Open and teardown, like the two below
 	point      message.LogOffset
+	ledger     ledger
+
+	recovered bool              // set when Open has found the end of the log
+	vouched   message.LogOffset // of the point that Open began at: what Queue.Known counts lies before it
 
 	_              [64]byte            // what the dispatcher writes for each record is apart from what puts read
 	lastDispatched atomic.Int64        // log offset of the last record dispatched, -1 for none
@@ -129,9 +133,10 @@ func (s *DefaultMessageStore) openFiles() error {
 	if err != nil {
 		return err
 	}
+	cache := segment.NewCache(s.cfg.MaxMappedFiles, maxMappedBytes)
 	logCfg := commitlog.Config{
 		FS: s.cfg.fs, Dir: filepath.Join(s.dir, "commitlog"), FileSize: s.cfg.SegmentSize,
-		FileMode: s.cfg.FileMode, DirMode: s.cfg.DirMode,
+		FileMode: s.cfg.FileMode, DirMode: s.cfg.DirMode, Cache: cache,
 		Staged: s.cfg.Flush == FlushSync, Now: s.cfg.Now, StoreHost: s.host, DelayLevels: levels, Damaged: s.damaged,
 	}
 	s.log, err = commitlog.Open(logCfg)
@@ -145,7 +150,8 @@ func (s *DefaultMessageStore) openFiles() error {
 	s.cfg.MaxBodySize = int(min(int64(s.cfg.MaxBodySize), s.log.FileSize()-recordRoom)) // the files that are there may be smaller
 	s.queues, err = consumequeue.OpenTable(consumequeue.Config{
 		FS: s.cfg.fs, Dir: filepath.Join(s.dir, "consumequeue"), FileSize: s.cfg.ConsumeQueueFileSize,
-		Default: DefaultConsumeQueueFileSize, FileMode: s.cfg.FileMode, DirMode: s.cfg.DirMode,
+		Default: DefaultConsumeQueueFileSize, FileMode: s.cfg.FileMode, DirMode: s.cfg.DirMode, Cache: cache,
+		Loaded: s.queueLoaded,
 	})
 	return err
 }

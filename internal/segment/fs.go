@@ -3,6 +3,8 @@ package segment
 import (
 	"io"
 	"os"
+
+	"github.com/pocketmq/pocketmq/internal/mmap"
 )
 
 // FS is the one seam between the store and the operating system: everything that reads or changes a directory.
@@ -47,6 +49,13 @@ type Handle interface {
 
 	// Size returns the length in bytes.
 	Size() (int64, error)
+
+	// ID tells the file from others; the zero value means that the system does not say.
+	ID() (mmap.FileID, error)
+
+	// DataEnd returns a position from which on the file, which is size bytes long, is known to read as zeros: the end
+	// of its last range that is no hole.
+	DataEnd(size int64) (int64, error)
 
 	// Truncate sets the length. What is added reads as zeros and has no blocks.
 	Truncate(size int64) error

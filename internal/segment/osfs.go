@@ -98,6 +98,16 @@ func (h *osHandle) Size() (int64, error) {
 	return info.Size(), nil
 }
 
+func (h *osHandle) ID() (mmap.FileID, error) {
+	info, err := h.f.Stat()
+	if err != nil {
+		return mmap.FileID{}, err
+	}
+	return mmap.FileIDOf(info), nil
+}
+
+func (h *osHandle) DataEnd(size int64) (int64, error) { return mmap.DataEnd(h.f, size) }
+
 func (h *osHandle) Truncate(size int64) error   { return mmap.NoSpace(h.f.Truncate(size)) }
 func (h *osHandle) Allocate(off, n int64) error { return mmap.Allocate(h.f, off, n) }
 

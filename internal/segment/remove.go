@@ -16,7 +16,7 @@ func (s *Files) RemoveBefore(off int64) (removed []string, err error) {
 	for list := s.Snapshot(); len(list) > 1 && list[0].End() <= off; list = s.Snapshot() {
 		err := s.remove(list[0])
 		if list[0].isRetired() {
-			removed = append(removed, list[0].path)
+			removed = append(removed, list[0].Path())
 		}
 		if err != nil {
 			return removed, err
@@ -29,7 +29,7 @@ func (s *Files) RemoveBefore(off int64) (removed []string, err error) {
 // file stays in the list. The caller holds mu and syncs the directory.
 func (s *Files) remove(f *File) error {
 	if mmap.UnlinkMapped {
-		if err := s.fs.Remove(f.path); err != nil {
+		if err := s.fs.Remove(f.Path()); err != nil {
 			return fmt.Errorf("remove segment: %w", err)
 		}
 	} else {
@@ -49,7 +49,7 @@ func (s *Files) removeFrom(base int64, allowed func(*File) bool) (removed []stri
 	for last := s.Last(); last != nil && last.base >= base && allowed(last); last = s.Last() {
 		err := s.remove(last)
 		if last.isRetired() {
-			removed = append(removed, last.path)
+			removed = append(removed, last.Path())
 		}
 		if err != nil {
 			return removed, err
