@@ -44,6 +44,7 @@ type Queue struct {
 	min     atomic.Int64 // first message that can be read
 	max     atomic.Int64 // number of the next message
 	flushed atomic.Int64 // units before it are synced, as far as known
+	newest  atomic.Int64 // log offset of the unit that was put last, -1 for none since Open
 
 	ready   atomic.Bool
 	loading sync.Mutex // held by the one Load that works
@@ -169,6 +170,7 @@ func (q *Queue) Put(off message.QueueOffset, u Unit, rewrite bool) error {
 			return err
 		}
 	}
+	q.newest.Store(int64(u.LogOffset))
 	next := q.max.Load()
 	switch {
 	case int64(off) == next:
@@ -188,6 +190,25 @@ func (q *Queue) Put(off message.QueueOffset, u Unit, rewrite bool) error {
 	}
 	q.max.Store(int64(off) + 1)
 	return nil
+}
+
+// Before counts the messages whose units point before the log offset end. Units
+// must have been put in the order of the log.
+func (q *Queue) Before(end message.LogOffset) (message.QueueOffset, error) {
+	n := q.Max()
+	if newest := q.newest.Load(); newest >= 0 && newest < int64(end) { // after Max: it is that of a unit that counts, or of a later one
+		return n, nil
+	}
+	for ; n > q.First(); n-- {
+		u, err := q.Unit(n - 1)
+		if err != nil {
+			return 0, err
+		}
+		if u.LogOffset < end {
+			break
+		}
+	}
+	return n, nil
 }
 
 // startAgain removes all files, of which base is the first.

@@ -199,7 +199,9 @@ func (t *Table) open(topic string, id int32) (*Queue, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Queue{Topic: topic, ID: id, Known: -1, table: t, files: files}, nil
+	q := &Queue{Topic: topic, ID: id, Known: -1, table: t, files: files}
+	q.newest.Store(-1)
+	return q, nil
 }
 
 func (t *Table) add(q *Queue) {

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"fmt"
 	"maps"
 
 	"github.com/cespare/xxhash/v2"
@@ -155,15 +154,9 @@ func (s *DefaultMessageStore) extendLedger(units map[*consumequeue.Queue]message
 func unitsBefore(queues []*consumequeue.Queue, off message.LogOffset) (map[*consumequeue.Queue]message.QueueOffset, error) {
 	units := make(map[*consumequeue.Queue]message.QueueOffset, len(queues))
 	for _, q := range queues {
-		n := q.Max()
-		for ; n > q.First(); n-- {
-			u, err := q.Unit(n - 1)
-			if err != nil {
-				return nil, fmt.Errorf("unit %d: %w", n-1, err)
-			}
-			if u.LogOffset < off {
-				break
-			}
+		n, err := q.Before(off)
+		if err != nil {
+			return nil, err
 		}
 		units[q] = n
 	}

@@ -310,9 +310,6 @@ func (s *DefaultMessageStore) settleQueues(queues []*consumequeue.Queue) error {
 		return err
 	}
 	for _, q := range queues {
-		if err := q.CorrectMin(s.recovery.LogStart); err != nil {
-			return err
-		}
 		key := queueKey{q.Topic, q.ID}
 		s.counters.set(q.Topic, q.ID, max(q.Max(), s.undispatched[key]))
 		delete(s.undispatched, key)

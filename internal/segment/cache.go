@@ -98,4 +98,15 @@ func (f *File) closeIdle() {
 	if err := f.close(); f.failed == nil {
 		f.failed = err
 	}
+	f.clean = f.failed == nil
+}
+
+// isClean reports whether a file is closed and has nothing unsynced.
+func (f *File) isClean() bool {
+	if f.state.Load()&mapped != 0 {
+		return false
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.clean
 }

@@ -26,7 +26,8 @@ type File struct {
 
 	mu     sync.Mutex  // one opening, closing, or allocation at a time
 	id     mmap.FileID // guarded by mu
-	failed error       // guarded by mu: of the sync before the file was closed
+	failed error       // guarded by mu: of the sync before the Cache closed the file
+	clean  bool        // guarded by mu: the Cache closed it, and nothing was unsynced
 	handle Handle      // changed with mu held and without pins; who has a pin may read it
 	view   Mapping     // like handle
 	slot   int         // guarded by the Cache: where it counts the file

@@ -89,7 +89,7 @@ func (s *Files) publish(list []*File) { s.list.Store(&list) }
 // a further Sync proves nothing. Offsets without a file are passed over.
 func (s *Files) Sync(from, to int64) error {
 	for _, f := range s.within(from, to) {
-		if !f.Pin() {
+		if f.isClean() || !f.Pin() {
 			continue
 		}
 		err := f.Sync()

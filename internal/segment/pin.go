@@ -158,7 +158,7 @@ func (f *File) adopt(h Handle) error {
 	if err != nil {
 		return err
 	}
-	f.id, f.handle, f.view = id, h, view
+	f.id, f.handle, f.view, f.clean = id, h, view, false
 	return nil
 }
 
