@@ -141,7 +141,7 @@ func (s *Files) CheckInPlace() error {
 		}
 		err := f.CheckInPlace()
 		f.Unpin()
-		if err != nil && !f.isRetired() {
+		if err != nil && !f.removed() {
 			return err
 		}
 	}

@@ -24,6 +24,13 @@ const none = 0
 // isRetired tells whether the file has left its list.
 func (f *File) isRetired() bool { return f.state.Load()&retired != 0 }
 
+// removed is isRetired for who has found the name gone: it may be just about to be retired.
+func (f *File) removed() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.isRetired()
+}
+
 // Pin keeps the mapping and the descriptor until Unpin, after opening the file if need be. It returns false once the
 // file has left its list. A file that can not be opened is pinned all the same, and every access to it is an error,
 // that of Bytes through Catch, which says why; it is opened anew when all these pins are gone.
@@ -88,18 +95,10 @@ func (f *File) unpinned(n int32) {
 
 // retire ends the file; its caller took it out of the list. The error is that of releasing it, if that happens here.
 func (f *File) retire() error {
-	for {
-		n := f.state.Load()
-		if n&retired != 0 {
-			return nil
-		}
-		if f.state.CompareAndSwap(n, n|retired) {
-			if n&counted == 0 {
-				return f.release()
-			}
-			return nil
-		}
+	if f.state.Or(retired)&(retired|counted) == 0 {
+		return f.release()
 	}
+	return nil
 }
 
 // release runs exactly once, when no pin is left and none can come.
