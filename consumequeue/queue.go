@@ -275,6 +275,11 @@ func (q *Queue) fileFor(pos int64) (*segment.File, error) {
 	if f := q.files.Acquire(pos); f != nil {
 		return f, nil
 	}
+	if q.files.Last() == nil {
+		if err := q.table.makeDir(q); err != nil {
+			return nil, fmt.Errorf("consume queue: %w", err)
+		}
+	}
 	base := pos - pos%q.files.FileSize()
 	if _, err := q.files.Create(base); err != nil {
 		return nil, fmt.Errorf("consume queue: %w", err)

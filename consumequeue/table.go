@@ -1,9 +1,11 @@
 package consumequeue
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -51,6 +53,8 @@ type Table struct {
 	markMu  sync.Mutex
 	dirty   []*Queue // may have something unsynced
 	changed []*Queue // since the last call of Changed
+
+	newEntries map[string]bool // directories with entries that are not known to be on disk
 }
 
 type queueKey struct {
@@ -64,7 +68,7 @@ type queueKey struct {
 // Directories whose name is no queue id are skipped, as RocketMQ does.
 func OpenTable(cfg Config) (*Table, error) {
 	cfg.FileSize = wholeUnits(cfg.FileSize)
-	t := &Table{cfg: cfg, queues: make(map[queueKey]*Queue)}
+	t := &Table{cfg: cfg, queues: make(map[queueKey]*Queue), newEntries: make(map[string]bool)}
 	if err := t.load(); err != nil {
 		return nil, errors.Join(fmt.Errorf("consume queues: %w", err), t.Close())
 	}
@@ -190,10 +194,40 @@ func (t *Table) dir(topic string, id int32) string {
 	return filepath.Join(t.cfg.Dir, topic, strconv.Itoa(int(id)))
 }
 
+// makeDir makes the directory of a queue, and that of its topic. The next Flush
+// makes the entries durable: one sync for all new queues of a topic.
+func (t *Table) makeDir(q *Queue) error {
+	topic := filepath.Join(t.cfg.Dir, q.Topic)
+	err := t.mkdir(topic)
+	if errors.Is(err, fs.ErrNotExist) { // the very first
+		if err = t.cfg.FS.MkdirAll(t.cfg.Dir, t.dirMode()); err == nil {
+			err = t.mkdir(topic)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return t.mkdir(q.files.Dir())
+}
+
+// mkdir makes dir if there is none. Whoever made it before may have died before
+// its entry was durable.
+func (t *Table) mkdir(dir string) error {
+	if err := t.cfg.FS.Mkdir(dir, t.dirMode()); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	t.markMu.Lock()
+	defer t.markMu.Unlock()
+	t.newEntries[filepath.Dir(dir)] = true
+	return nil
+}
+
+func (t *Table) dirMode() fs.FileMode { return cmp.Or(t.cfg.DirMode, 0o700) }
+
 func (t *Table) open(topic string, id int32) (*Queue, error) {
 	files, err := segment.Open(segment.Config{
 		FS: t.cfg.FS, Dir: t.dir(topic, id),
-		FileSize: t.cfg.FileSize, FirstStep: firstStep, Step: allocationStep, Cache: t.cfg.Cache,
+		FileSize: t.cfg.FileSize, FirstStep: firstStep, Step: allocationStep, Cache: t.cfg.Cache, Derived: true,
 		FileMode: t.cfg.FileMode, DirMode: t.cfg.DirMode,
 	})
 	if err != nil {
@@ -364,9 +398,25 @@ func (t *Table) Keep(changed []*Queue) {
 // changed since the last one.
 func (t *Table) Flush() error {
 	t.markMu.Lock()
-	dirty := t.dirty
-	t.dirty = nil
+	dirty, entries := t.dirty, t.newEntries
+	t.dirty, t.newEntries = nil, make(map[string]bool)
 	t.markMu.Unlock()
+	err := t.flushQueues(dirty)
+	for dir := range entries {
+		if err == nil {
+			err = t.cfg.FS.SyncDir(dir)
+		}
+	}
+	if err != nil {
+		t.markMu.Lock()
+		defer t.markMu.Unlock()
+		maps.Copy(t.newEntries, entries)
+		return fmt.Errorf("consume queues: %w", err)
+	}
+	return nil
+}
+
+func (t *Table) flushQueues(dirty []*Queue) error {
 	for i, q := range dirty {
 		q.marks.And(^uint32(markDirty)) // before: what changes from here on needs another one
 		if err := q.Flush(); err != nil {
@@ -374,7 +424,7 @@ func (t *Table) Flush() error {
 			t.markMu.Lock()
 			t.dirty = append(t.dirty, dirty[i+1:]...)
 			t.markMu.Unlock()
-			return fmt.Errorf("consume queue %s/%d: %w", q.Topic, q.ID, err)
+			return fmt.Errorf("%s/%d: %w", q.Topic, q.ID, err)
 		}
 	}
 	return nil

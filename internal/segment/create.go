@@ -9,14 +9,15 @@ import (
 
 // Create makes the next file. base is the end of the last file, or, in an empty list, any multiple of the file size.
 // When it returns nil the file has its full length, its first step has blocks, and its entry in the directory is
-// durable. On an error the list is unchanged and no file is left (on a full disk it matches ErrNoSpace).
+// durable; of a list that is Derived, the first file has that after the next Sync, or the next Create. On an error the
+// list is unchanged and no file is left (on a full disk it matches ErrNoSpace).
 func (s *Files) Create(base int64) (*File, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.checkNext(base); err != nil {
 		return nil, fmt.Errorf("create segment: %w", err)
 	}
-	if err := s.makeDir(); err != nil {
+	if err := s.beforeNext(); err != nil {
 		return nil, fmt.Errorf("create segment: %w", err)
 	}
 	f := &File{list: s, base: base}
@@ -41,10 +42,18 @@ func (s *Files) checkNext(base int64) error {
 	return nil
 }
 
-// makeDir makes the directory for the first file, and syncs its parent even if it exists: whoever made it may have
-// died before doing so.
-func (s *Files) makeDir() error {
-	if s.Last() != nil {
+// beforeNext does what must be on disk before the next file is. For the first file it makes the directory, and syncs its
+// parent even if it exists: whoever made it may have died before doing so.
+func (s *Files) beforeNext() error {
+	last := s.Last()
+	switch {
+	case last != nil && s.derived: // a file of no bytes is a remnant only if it is the last one
+		if last.Pin() {
+			_ = last.Sync() // Sync of the list will say so
+			last.Unpin()
+		}
+		return s.syncDir()
+	case last != nil || s.derived:
 		return nil
 	}
 	if err := s.fs.MkdirAll(s.dir, s.dirMode); err != nil {
@@ -84,9 +93,12 @@ func (s *Files) complete(h Handle) error {
 	if err := h.Allocate(0, s.firstStep); err != nil {
 		return err
 	}
+	s.dirChanges.Add(1)
+	if s.derived && s.Last() == nil {
+		return nil
+	}
 	if err := h.Sync(); err != nil {
 		return err
 	}
-	s.dirChanges.Add(1)
 	return s.syncDir()
 }

@@ -1,6 +1,7 @@
 package segment
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -26,7 +27,7 @@ type File struct {
 
 	mu     sync.Mutex  // one opening, closing, or allocation at a time
 	id     mmap.FileID // guarded by mu
-	failed error       // guarded by mu: of the sync before the Cache closed the file
+	failed error       // guarded by mu: the first sync that failed
 	clean  bool        // guarded by mu: the Cache closed it, and nothing was unsynced
 	handle Handle      // changed with mu held and without pins; who has a pin may read it
 	view   Mapping     // like handle
@@ -102,16 +103,23 @@ func (f *File) check(off, n int64) error {
 }
 
 // Sync returns nil when everything stored and written to the file before the call is durable. Needs a pin. After an
-// error a further Sync proves nothing.
+// error nobody knows what is kept, and a further sync would prove nothing: every later call returns that error.
 func (f *File) Sync() error {
-	f.mu.Lock()
-	failed := f.failed
-	f.mu.Unlock()
-	if failed != nil {
-		return failed
+	if err := f.failure(nil); err != nil {
+		return err
 	}
 	f.dirty.Store(false) // before: what is stored from here on may need another one
-	return f.handle.Sync()
+	return f.failure(f.handle.Sync())
+}
+
+// failure returns the first sync that failed; err is the newest.
+func (f *File) failure(err error) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.failed == nil && f.state.Load()&broken == 0 {
+		f.failed = err
+	}
+	return cmp.Or(f.failed, err)
 }
 
 // Populate makes the pages of the n bytes at off of the file present and writable, where the system can do that.

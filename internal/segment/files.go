@@ -19,6 +19,11 @@ type Config struct {
 
 	Cache *Cache // bounds how many files are mapped, together with those of other lists; nil means no bound
 
+	// Derived says that a list that is lost can be made again, and that there are very many: Create of the first file
+	// syncs nothing, Sync does that later, and the directory is made, and its entry made durable, by the caller. A
+	// crash before Sync may leave the file with no bytes.
+	Derived bool
+
 	FileMode, DirMode os.FileMode // before umask; 0 means 0600 and 0700
 }
 
@@ -30,6 +35,7 @@ type Files struct {
 	firstStep, step   int64
 	cache             *Cache
 	fileMode, dirMode os.FileMode
+	derived           bool
 
 	list atomic.Pointer[[]*File]
 

@@ -14,6 +14,10 @@ type FS interface {
 	// MkdirAll makes dir and the parents it lacks, and syncs each directory that gained an entry.
 	MkdirAll(dir string, perm os.FileMode) error
 
+	// Mkdir makes one directory, whose parent exists; an error matches fs.ErrExist if there is something of that name. Not
+	// durable before SyncDir of the parent.
+	Mkdir(dir string, perm os.FileMode) error
+
 	// Create makes a file that must not exist, for reading and writing. Its entry is not durable before SyncDir.
 	Create(path string, perm os.FileMode) (Handle, error)
 

@@ -19,7 +19,7 @@ import (
 func Open(cfg Config) (*Files, error) {
 	s := &Files{
 		fs: cfg.FS, dir: filepath.Clean(cfg.Dir),
-		fileMode: cmp.Or(cfg.FileMode, 0o600), dirMode: cmp.Or(cfg.DirMode, 0o700), cache: cfg.Cache,
+		fileMode: cmp.Or(cfg.FileMode, 0o600), dirMode: cmp.Or(cfg.DirMode, 0o700), cache: cfg.Cache, derived: cfg.Derived,
 	}
 	if s.fs == nil {
 		s.fs = OS

@@ -41,6 +41,8 @@ func (fsys osFS) MkdirAll(dir string, perm os.FileMode) error {
 	return mmap.SyncDir(parent)
 }
 
+func (osFS) Mkdir(dir string, perm os.FileMode) error { return mmap.NoSpace(os.Mkdir(dir, perm)) }
+
 func (osFS) Create(path string, perm os.FileMode) (Handle, error) {
 	f, err := mmap.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, perm)
 	if err != nil {

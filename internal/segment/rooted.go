@@ -66,6 +66,13 @@ func (r *rooted) MkdirAll(dir string, perm os.FileMode) error {
 	return r.base.MkdirAll(dir, perm)
 }
 
+func (r *rooted) Mkdir(dir string, perm os.FileMode) error {
+	if err := r.check(dir); err != nil {
+		return err
+	}
+	return r.base.Mkdir(dir, perm)
+}
+
 func (r *rooted) Create(path string, perm os.FileMode) (Handle, error) {
 	if err := r.check(filepath.Dir(path)); err != nil {
 		return nil, err
