@@ -73,6 +73,9 @@ func (q *Queue) Load() error {
 			return fmt.Errorf("consume queue %s: %w", q.files.Dir(), err)
 		}
 	}
+	if q.table.closed.Load() { // then its files may have been gone
+		return fmt.Errorf("consume queue %s: %w", q.files.Dir(), segment.ErrClosed)
+	}
 	q.ready.Store(true)
 	if q.flushed.Load() < q.max.Load() { // Config.Loaded has put units
 		q.mark()
@@ -263,12 +266,14 @@ func (q *Queue) write(n int64, u Unit) error {
 	if err := f.Prepare(at + UnitSize); err != nil {
 		return fmt.Errorf("consume queue %s: %w", f.Path(), err)
 	}
-	f.MarkDirty()
 	if err := writeUnit(f, at, u); err != nil {
 		return fmt.Errorf("consume queue %s: %w", f.Path(), err)
 	}
 	return nil
 }
+
+// pageSize is that of most systems; a multiple of it does no harm.
+const pageSize = 4 << 10
 
 // fileFor returns the pinned file that holds the byte at pos.
 func (q *Queue) fileFor(pos int64) (*segment.File, error) {
@@ -291,7 +296,17 @@ func (q *Queue) fileFor(pos int64) (*segment.File, error) {
 	return f, nil
 }
 
+// writeUnit writes the first unit of a page with a system call. To a page that is
+// not in memory, and was never written, that costs a fraction of a fault; and most
+// queues never get a second unit there.
 func writeUnit(f *segment.File, at int64, u Unit) (err error) {
+	if (at+UnitSize-1)%pageSize < UnitSize {
+		b := make([]byte, UnitSize)
+		u.put(b)
+		_, err := f.WriteAt(b, at)
+		return err
+	}
+	f.MarkDirty()
 	defer f.Catch(debug.SetPanicOnFault(true), &err)
 	u.put(f.Bytes()[at:])
 	return nil

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 
 	"github.com/pocketmq/pocketmq/internal/segment"
 )
@@ -49,6 +50,7 @@ type Table struct {
 
 	mu     sync.RWMutex
 	queues map[queueKey]*Queue
+	closed atomic.Bool
 
 	markMu  sync.Mutex
 	dirty   []*Queue // may have something unsynced
@@ -433,6 +435,7 @@ func (t *Table) flushQueues(dirty []*Queue) error {
 // Close unmaps the queues' files as their readers let go. It does not flush. It
 // is idempotent.
 func (t *Table) Close() error {
+	t.closed.Store(true)
 	var errs []error
 	for _, q := range t.All() {
 		errs = append(errs, q.files.Close())

@@ -243,6 +243,9 @@ func TestNothingIsOpenBeforeItsFirstUse(t *testing.T) {
 	require.Equal(t, wanted(0, 15), units(t, find(t, table, "T", 1), 0))
 	require.Equal(t, []int32{1}, loaded, "once, and no other")
 	require.Equal(t, live+2, mmap.Live(), "its two files")
+	require.NoError(t, table.Close())
+	_, err = Find(table, "T", 2)
+	require.ErrorIs(t, err, segment.ErrClosed, "it would seem empty")
 }
 
 // TestChangedQueues: Flush and Changed look at those that changed since.

@@ -39,7 +39,8 @@ const unitsCompared = 8
 
 // agrees reports whether the last unit that the queue should have leads to its
 // record. If the record can not be read, the log may be damaged and not the
-// queue: then a unit before it tells.
+// queue: then a unit before it tells. During Open, which may have to look at all
+// queues, it is enough that the unit points before the recovery point.
 func (s *DefaultMessageStore) agrees(q *consumequeue.Queue) (bool, error) {
 	if q.Max() < q.Known {
 		return false, nil
@@ -56,8 +57,8 @@ func (s *DefaultMessageStore) agrees(q *consumequeue.Queue) (bool, error) {
 		if !u.IsReal() || u.LogOffset+message.LogOffset(u.Size) > end {
 			return false, nil
 		}
-		if u.LogOffset < s.log.MinOffset() {
-			return true, nil // the message was removed
+		if !s.recovered || u.LogOffset < s.log.MinOffset() { // or the message was removed
+			return true, nil
 		}
 		same, err := s.leads(q, n, u)
 		if err == nil {

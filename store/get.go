@@ -88,7 +88,7 @@ func (s *DefaultMessageStore) GetMessage(ctx context.Context, query GetQuery) (*
 	}
 	q, err := consumequeue.Find(s.queues, query.Topic, query.QueueID)
 	if err != nil {
-		return nil, typed(err)
+		return nil, cmp.Or(s.checkOpen(), typed(err))
 	}
 	r := results.Get().(*GetMessageResult)
 	if q == nil {

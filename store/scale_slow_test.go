@@ -17,11 +17,7 @@ import (
 // mapped at a time, little of the disk, and little memory. Its log tells how long
 // each step takes.
 func TestHundredThousandQueues(t *testing.T) {
-	dir := t.TempDir()
-	if os.Getenv("POCKETMQ_TEST_SHM") != "" {
-		dir = scratch(t)
-	}
-	sc := newScale(t, dir, 0, 1000, 100)
+	sc := newScale(t, scratch(t), 0, 1000, 100)
 	step := func(name string, do func()) {
 		began, busy := time.Now(), processorTime(t)
 		do()
