@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"maps"
 	"math"
 	"slices"
@@ -47,7 +48,7 @@ func openTopics(s *store.DefaultMessageStore, now func() time.Time) (*topicTable
 		}
 	}
 	t.table.Store(&table)
-	adopted := adopt(table, s.Queues())
+	adopted := adopt(table, s.QueueIDs())
 	if len(adopted) == 0 {
 		return t, nil, nil
 	}
@@ -57,24 +58,24 @@ func openTopics(s *store.DefaultMessageStore, now func() time.Time) (*topicTable
 // adopt returns what must change in table so that every queue can be read. A
 // topic that is missing gets as many queues as there are, and no more: a topic
 // of one queue would otherwise lose its order.
-func adopt(table map[string]protocol.TopicConfig, queues []store.QueueInfo) []protocol.TopicConfig {
+func adopt(table map[string]protocol.TopicConfig, queues iter.Seq2[string, int32]) []protocol.TopicConfig {
 	changed := map[string]protocol.TopicConfig{}
-	for _, q := range queues {
-		if protocol.IsSystemTopic(q.Topic) || q.QueueID == math.MaxInt32 {
+	for topic, id := range queues {
+		if protocol.IsSystemTopic(topic) || id == math.MaxInt32 {
 			continue
 		}
-		cfg, ok := changed[q.Topic]
+		cfg, ok := changed[topic]
 		if !ok {
-			cfg, ok = table[q.Topic]
+			cfg, ok = table[topic]
 		}
-		if ok && cfg.ReadQueueNums > q.QueueID {
+		if ok && cfg.ReadQueueNums > id {
 			continue
 		}
-		if _, known := table[q.Topic]; !known {
-			cfg.Name, cfg.Perm, cfg.WriteQueueNums = q.Topic, protocol.PermReadWrite, q.QueueID+1
+		if _, known := table[topic]; !known {
+			cfg.Name, cfg.Perm, cfg.WriteQueueNums = topic, protocol.PermReadWrite, id+1
 		}
-		cfg.ReadQueueNums = q.QueueID + 1
-		changed[q.Topic] = cfg
+		cfg.ReadQueueNums = id + 1
+		changed[topic] = cfg
 	}
 	return slices.SortedFunc(maps.Values(changed), byName)
 }

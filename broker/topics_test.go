@@ -172,26 +172,36 @@ func breakConfig(t *testing.T, s *store.DefaultMessageStore) (repair func()) {
 }
 
 func TestAdopt(t *testing.T) {
-	queue := func(topic string, id int32) store.QueueInfo { return store.QueueInfo{Topic: topic, QueueID: id} }
+	type queueID struct {
+		topic string
+		id    int32
+	}
+	queue := func(topic string, id int32) queueID { return queueID{topic, id} }
 	known := protocol.TopicConfig{Name: "known", ReadQueueNums: 2, WriteQueueNums: 2, Perm: protocol.PermRead, Order: true}
 	wider := known
 	wider.ReadQueueNums = 6
 	for _, test := range []struct {
 		name   string
-		queues []store.QueueInfo
+		queues []queueID
 		want   []protocol.TopicConfig
 	}{
 		{"nothing", nil, nil},
-		{"known", []store.QueueInfo{queue("known", 0), queue("known", 1)}, nil},
-		{"more queues than known", []store.QueueInfo{queue("known", 0), queue("known", 5)}, []protocol.TopicConfig{wider}},
-		{"unknown", []store.QueueInfo{queue("b", 0), queue("b", 2), queue("a", 0)}, []protocol.TopicConfig{
+		{"known", []queueID{queue("known", 0), queue("known", 1)}, nil},
+		{"more queues than known", []queueID{queue("known", 0), queue("known", 5)}, []protocol.TopicConfig{wider}},
+		{"unknown", []queueID{queue("b", 0), queue("b", 2), queue("a", 0)}, []protocol.TopicConfig{
 			{Name: "a", ReadQueueNums: 1, WriteQueueNums: 1, Perm: protocol.PermReadWrite},
 			{Name: "b", ReadQueueNums: 3, WriteQueueNums: 3, Perm: protocol.PermReadWrite},
 		}},
-		{"the broker's own", []store.QueueInfo{queue("SCHEDULE_TOPIC_XXXX", 3), queue("rmq_sys_x", 0)}, nil},
+		{"the broker's own", []queueID{queue("SCHEDULE_TOPIC_XXXX", 3), queue("rmq_sys_x", 0)}, nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			require.Equal(t, test.want, adopt(map[string]protocol.TopicConfig{"known": known}, test.queues))
+			require.Equal(t, test.want, adopt(map[string]protocol.TopicConfig{"known": known}, func(yield func(string, int32) bool) {
+				for _, q := range test.queues {
+					if !yield(q.topic, q.id) {
+						return
+					}
+				}
+			}))
 		})
 	}
 }

@@ -38,6 +38,7 @@ type Config struct {
 	FileSize int64 // bytes; 0 takes the size of the files that are there
 	FileMode fs.FileMode
 	DirMode  fs.FileMode
+	Cache    *segment.Cache // bounds how many files are mapped; nil means no bound
 
 	Staged bool // see the package comment
 	Now    func() time.Time
@@ -99,7 +100,7 @@ type Log struct {
 func Open(cfg Config) (*Log, error) {
 	files, err := segment.Open(segment.Config{
 		FS: cfg.FS, Dir: cfg.Dir, FileSize: cfg.FileSize, Step: allocationStep,
-		FileMode: cfg.FileMode, DirMode: cfg.DirMode,
+		FileMode: cfg.FileMode, DirMode: cfg.DirMode, Cache: cfg.Cache,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("commit log: %w", err)
@@ -322,6 +323,7 @@ func (l *Log) rollTo(start int64) error {
 		return fmt.Errorf("commit log: the file for offset %d is gone", start)
 	}
 	if l.current != nil {
+		l.current.MarkDirty() // until Flush has synced it
 		l.current.Unpin()
 		if l.cfg.Rolled != nil {
 			l.cfg.Rolled()

@@ -37,13 +37,14 @@ type Unit struct {
 	TagsCode  int64
 }
 
-var blank = Unit{Size: math.MaxInt32}
+// Blank holds the place of a message that the queue does not have.
+var Blank = Unit{Size: math.MaxInt32}
 
 // IsBlank reports whether the unit stands for a message that is not there.
 func (u Unit) IsBlank() bool { return u.LogOffset == 0 && u.Size == math.MaxInt32 }
 
-// isReal reports whether the unit points at a record.
-func (u Unit) isReal() bool { return u.Size > 0 && !u.IsBlank() }
+// IsReal reports whether the unit points at a record.
+func (u Unit) IsReal() bool { return u.Size > 0 && !u.IsBlank() }
 
 func (u Unit) put(dst []byte) {
 	binary.BigEndian.PutUint64(dst[unitLogOffset:], uint64(u.LogOffset))

@@ -1,9 +1,11 @@
 package consumequeue
 
 import (
+	"cmp"
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 
@@ -46,6 +48,25 @@ func queue(t *testing.T, cfg Config) *Queue {
 	q, err := open(t, cfg).Make("T", 0)
 	require.NoError(t, err)
 	return q
+}
+
+// find returns the queue, loaded, nil if there is none.
+func find[T string | []byte](t *testing.T, table *Table, topic T, id int32) *Queue {
+	t.Helper()
+	q, err := Find(table, topic, id)
+	require.NoError(t, err)
+	return q
+}
+
+// all returns the queues, loaded, by topic and id.
+func all(t *testing.T, table *Table) []*Queue {
+	t.Helper()
+	queues := table.All()
+	slices.SortFunc(queues, func(a, b *Queue) int { return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.ID, b.ID)) })
+	for _, q := range queues {
+		require.NoError(t, q.Load())
+	}
+	return queues
 }
 
 // unit is what message n of a queue has in most tests: records of 100 bytes,
@@ -179,6 +200,13 @@ func (f *faultFS) Open(path string) (segment.Handle, error) {
 		return nil, err
 	}
 	return &faultHandle{Handle: h, fs: f}, nil
+}
+
+func (f *faultFS) ReadDir(dir string) ([]os.DirEntry, error) {
+	if err := f.step("readdir"); err != nil {
+		return nil, err
+	}
+	return f.FS.ReadDir(dir)
 }
 
 func (f *faultFS) Remove(path string) error {

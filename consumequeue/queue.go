@@ -1,6 +1,10 @@
 // Package consumequeue is RocketMQ's ConsumeQueue: for each (topic, queue id) a
 // dense array of 20-byte units that point into the commit log.
 //
+// There may be very many queues, nearly all of them idle. So a queue costs some
+// hundred bytes of memory until it is used, a file is open only while it is in
+// use, and what is done now and then looks at the queues that changed.
+//
 // Laws of the package:
 //
 //   - All of it can be rebuilt from the log: losing it loses no message.
@@ -22,18 +26,68 @@ import (
 
 // Queue is the units of one topic and queue id. Put and the other methods that
 // change it are for one goroutine at a time; the rest may be called
-// concurrently with them.
+// concurrently with them. Before Load the queue is not to be used but for its
+// fields, FileSize and Covers.
 type Queue struct {
 	Topic string
 	ID    int32
 
+	marks atomic.Uint32 // lists of the table that the queue is in
+
+	// Known is how many messages the queue is known to have had, -1 if nobody
+	// knows. It is its owner's: of Config.Loaded, and then of who calls
+	// Table.Changed.
+	Known message.QueueOffset
+
+	table   *Table
 	files   *segment.Files
 	min     atomic.Int64 // first message that can be read
 	max     atomic.Int64 // number of the next message
 	flushed atomic.Int64 // units before it are synced, as far as known
+	newest  atomic.Int64 // log offset of the unit that was put last, -1 for none since Open
+
+	ready   atomic.Bool
+	loading sync.Mutex // held by the one Load that works
 
 	flushing sync.Mutex // held by the one Flush that works
 	failed   error      // the sync that failed; guarded by flushing
+}
+
+// Load finds the end of a queue that was there at Open, and shows it to
+// Config.Loaded. Once it has returned nil it does nothing. It may be called
+// concurrently.
+func (q *Queue) Load() error {
+	if q.ready.Load() {
+		return nil
+	}
+	q.loading.Lock()
+	defer q.loading.Unlock()
+	if q.ready.Load() {
+		return nil
+	}
+	if err := q.findMax(); err != nil {
+		return err
+	}
+	if q.table.cfg.Loaded != nil {
+		if err := q.table.cfg.Loaded(q); err != nil {
+			return fmt.Errorf("consume queue %s: %w", q.files.Dir(), err)
+		}
+	}
+	if q.table.closed.Load() { // then its files may have been gone
+		return fmt.Errorf("consume queue %s: %w", q.files.Dir(), segment.ErrClosed)
+	}
+	q.ready.Store(true)
+	if q.flushed.Load() < q.max.Load() { // Config.Loaded has put units
+		q.mark()
+	}
+	return nil
+}
+
+// Covers reports whether the queue has a file for each unit in [from, to), as
+// far as can be told without opening one.
+func (q *Queue) Covers(from, to message.QueueOffset) bool {
+	first, last := q.files.First(), q.files.Last()
+	return from >= to || first != nil && int64(from)*UnitSize >= first.Base() && int64(to)*UnitSize <= last.End()
 }
 
 // Min is the number of the queue's first message that the log still has; equal
@@ -78,11 +132,18 @@ func readUnits(f *segment.File, at int64, dst []Unit) (err error) {
 	return nil
 }
 
-// At returns one unit, false if the queue does not have it.
+// At returns one unit, false if the queue does not have it or it can not be read.
 func (q *Queue) At(off message.QueueOffset) (Unit, bool) {
 	var u [1]Unit
 	n, err := q.Read(off, u[:])
 	return u[0], n == 1 && err == nil
+}
+
+// Unit returns one unit, zero if the queue does not have it.
+func (q *Queue) Unit(off message.QueueOffset) (Unit, error) {
+	var u [1]Unit
+	_, err := q.Read(off, u[:])
+	return u[0], err
 }
 
 // NextFile is the number of the first unit in the file after the one of off.
@@ -104,6 +165,7 @@ func (q *Queue) NextFile(off message.QueueOffset) message.QueueOffset {
 // Source: RocketMQ store/ConsumeQueue.java, putMessagePositionInfo; there a gap
 // shifts all units behind it.
 func (q *Queue) Put(off message.QueueOffset, u Unit, rewrite bool) error {
+	defer q.mark() // after the unit is written: a Flush that saw the mark earlier has missed it
 	if off < 0 || off > maxOffset {
 		return fmt.Errorf("consume queue %s: %w: message %d", q.files.Dir(), segment.ErrBadOffset, off)
 	}
@@ -112,6 +174,7 @@ func (q *Queue) Put(off message.QueueOffset, u Unit, rewrite bool) error {
 			return err
 		}
 	}
+	q.newest.Store(int64(u.LogOffset))
 	next := q.max.Load()
 	switch {
 	case int64(off) == next:
@@ -131,6 +194,25 @@ func (q *Queue) Put(off message.QueueOffset, u Unit, rewrite bool) error {
 	}
 	q.max.Store(int64(off) + 1)
 	return nil
+}
+
+// Before counts the messages whose units point before the log offset end. Units
+// must have been put in the order of the log.
+func (q *Queue) Before(end message.LogOffset) (message.QueueOffset, error) {
+	n := q.Max()
+	if newest := q.newest.Load(); newest >= 0 && newest < int64(end) { // after Max: it is that of a unit that counts, or of a later one
+		return n, nil
+	}
+	for ; n > q.First(); n-- {
+		u, err := q.Unit(n - 1)
+		if err != nil {
+			return 0, err
+		}
+		if u.LogOffset < end {
+			break
+		}
+	}
+	return n, nil
 }
 
 // startAgain removes all files, of which base is the first.
@@ -163,7 +245,7 @@ func (q *Queue) fill(from, off int64) error {
 		q.flushed.Store(from)
 	}
 	for ; from < off; from++ {
-		if err := q.write(from, blank); err != nil {
+		if err := q.write(from, Blank); err != nil {
 			return err
 		}
 	}
@@ -191,10 +273,18 @@ func (q *Queue) write(n int64, u Unit) error {
 	return nil
 }
 
+// pageSize is that of most systems; a multiple of it does no harm.
+const pageSize = 4 << 10
+
 // fileFor returns the pinned file that holds the byte at pos.
 func (q *Queue) fileFor(pos int64) (*segment.File, error) {
 	if f := q.files.Acquire(pos); f != nil {
 		return f, nil
+	}
+	if q.files.Last() == nil {
+		if err := q.table.makeDir(q); err != nil {
+			return nil, fmt.Errorf("consume queue: %w", err)
+		}
 	}
 	base := pos - pos%q.files.FileSize()
 	if _, err := q.files.Create(base); err != nil {
@@ -207,7 +297,17 @@ func (q *Queue) fileFor(pos int64) (*segment.File, error) {
 	return f, nil
 }
 
+// writeUnit writes the first unit of a page with a system call. To a page that is
+// not in memory, and was never written, that costs a fraction of a fault; and most
+// queues never get a second unit there.
 func writeUnit(f *segment.File, at int64, u Unit) (err error) {
+	if (at+UnitSize-1)%pageSize < UnitSize {
+		b := make([]byte, UnitSize)
+		u.put(b)
+		_, err := f.WriteAt(b, at)
+		return err
+	}
+	f.MarkDirty()
 	defer f.Catch(debug.SetPanicOnFault(true), &err)
 	u.put(f.Bytes()[at:])
 	return nil
@@ -269,7 +369,7 @@ func (q *Queue) firstAt(off message.LogOffset) (int64, error) {
 		switch {
 		case err != nil:
 			return 0, err
-		case u.isReal() && u.LogOffset >= off:
+		case u.IsReal() && u.LogOffset >= off:
 			hi = at
 		default: // blanks, or before off: so is everything up to mid
 			lo = mid + 1
@@ -281,13 +381,13 @@ func (q *Queue) firstAt(off message.LogOffset) (int64, error) {
 // lastReal returns the last unit in [lo, mid] that is neither blank nor zero,
 // and its number; the unit at lo when there is none.
 func (q *Queue) lastReal(lo, mid int64) (int64, Unit, error) {
-	var u [1]Unit
 	for at := mid; ; at-- {
-		if _, err := q.Read(message.QueueOffset(at), u[:]); err != nil {
+		u, err := q.Unit(message.QueueOffset(at))
+		if err != nil {
 			return 0, Unit{}, err
 		}
-		if u[0].isReal() || at == lo {
-			return at, u[0], nil
+		if u.IsReal() || at == lo {
+			return at, u, nil
 		}
 	}
 }
@@ -303,3 +403,6 @@ func (q *Queue) first() int64 {
 	}
 	return q.max.Load()
 }
+
+// Dir is the directory of the queue's files.
+func (q *Queue) Dir() string { return q.files.Dir() }

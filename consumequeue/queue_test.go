@@ -26,20 +26,20 @@ func TestUnitBytes(t *testing.T) {
 		{Unit{0x0102030405060708, 0x11121314, 0x2122232425262728}, "0102030405060708" + "11121314" + "2122232425262728"},
 		{Unit{1073741824, 158, -1}, "0000000040000000" + "0000009e" + "ffffffffffffffff"},
 		{Unit{0, 91, 2598919}, "0000000000000000" + "0000005b" + "000000000027a807"},
-		{blank, "0000000000000000" + "7fffffff" + "0000000000000000"},
+		{Blank, "0000000000000000" + "7fffffff" + "0000000000000000"},
 	} {
 		b := make([]byte, UnitSize)
 		tc.unit.put(b)
 		require.Equal(t, tc.bytes, hex.EncodeToString(b))
 		require.Equal(t, tc.unit, ParseUnit(b))
 	}
-	require.True(t, blank.IsBlank())
-	require.False(t, blank.isReal())
+	require.True(t, Blank.IsBlank())
+	require.False(t, Blank.IsReal())
 	require.False(t, Unit{}.IsBlank())
-	require.False(t, Unit{}.isReal())
-	require.False(t, Unit{LogOffset: 5, Size: -3}.isReal())
-	require.True(t, Unit{Size: 91}.isReal(), "the first message of a log")
-	require.True(t, Unit{LogOffset: 1, Size: math.MaxInt32}.isReal())
+	require.False(t, Unit{}.IsReal())
+	require.False(t, Unit{LogOffset: 5, Size: -3}.IsReal())
+	require.True(t, Unit{Size: 91}.IsReal(), "the first message of a log")
+	require.True(t, Unit{LogOffset: 1, Size: math.MaxInt32}.IsReal())
 }
 
 func TestPutAppendsOverSeveralFiles(t *testing.T) {
@@ -61,7 +61,7 @@ func TestPutAppendsOverSeveralFiles(t *testing.T) {
 	require.Equal(t, message.QueueOffset(20), q.NextFile(10))
 	require.Equal(t, int64(200), q.FileSize())
 
-	again := Find(open(t, cfg), "T", 0)
+	again := find(t, open(t, cfg), "T", 0)
 	require.Equal(t, bounds{0, 25}, boundsOf(again))
 	require.Equal(t, wanted(0, 25), units(t, again, 0))
 	put(t, again, 25, 31)
@@ -128,17 +128,17 @@ func TestGapBecomesBlanks(t *testing.T) {
 	q := queue(t, cfg)
 	put(t, q, 0, 2)
 	require.NoError(t, q.Put(3, unit(3), false))
-	require.Equal(t, []Unit{unit(0), unit(1), blank, unit(3)}, units(t, q, 0))
+	require.Equal(t, []Unit{unit(0), unit(1), Blank, unit(3)}, units(t, q, 0))
 	require.NoError(t, q.Put(27, unit(27), false)) // over a whole file
 	require.Equal(t, bounds{0, 28}, boundsOf(q))
 	got := units(t, q, 0)
 	for n := 4; n < 27; n++ {
-		require.Equal(t, blank, got[n])
+		require.Equal(t, Blank, got[n])
 	}
 	require.Equal(t, unit(27), got[27])
 	require.NoError(t, q.Put(2, unit(2), false), "it was found after all")
 	require.Equal(t, wanted(0, 4), units(t, q, 0)[:4])
-	again := Find(open(t, cfg), "T", 0)
+	again := find(t, open(t, cfg), "T", 0)
 	require.Equal(t, bounds{0, 28}, boundsOf(again))
 }
 
@@ -150,7 +150,7 @@ func TestFirstUnitBeginsItsFile(t *testing.T) {
 	// as RocketMQ writes it: blanks from the start of the file, and only there
 	pre := "00000000000000007fffffff0000000000000000"
 	require.Equal(t, map[string]string{
-		"T/0/00000000000000020000": string(file(blank, blank, blank, unit(3))),
+		"T/0/00000000000000020000": string(file(Blank, Blank, Blank, unit(3))),
 	}, content(t, cfg.Dir))
 	require.Equal(t, strings.Repeat(pre, 3), hex.EncodeToString([]byte(content(t, cfg.Dir)["T/0/00000000000000020000"])[:60]))
 	u, ok := q.At(1003)
@@ -160,7 +160,7 @@ func TestFirstUnitBeginsItsFile(t *testing.T) {
 	require.False(t, ok, "no file")
 
 	// after a restart the blanks are there, until Min is put right
-	again := Find(open(t, cfg), "T", 0)
+	again := find(t, open(t, cfg), "T", 0)
 	require.Equal(t, bounds{1000, 1004}, boundsOf(again))
 	require.NoError(t, again.CorrectMin(0))
 	require.Equal(t, bounds{1003, 1004}, boundsOf(again))
@@ -178,8 +178,8 @@ func TestFirstUnitAtTheStartOfAFile(t *testing.T) {
 
 func TestQueueOfBlanksOnly(t *testing.T) {
 	cfg := config(t)
-	write(t, cfg, 200, file(blank, blank, blank)) // a crash before the first real unit
-	q := Find(open(t, cfg), "T", 0)
+	write(t, cfg, 200, file(Blank, Blank, Blank)) // a crash before the first real unit
+	q := find(t, open(t, cfg), "T", 0)
 	require.Equal(t, bounds{10, 13}, boundsOf(q))
 	require.NoError(t, q.CorrectMin(0))
 	require.Equal(t, bounds{13, 13}, boundsOf(q))
@@ -209,7 +209,7 @@ func TestBeginInterruptedByFullDisk(t *testing.T) {
 				require.NoError(t, q.Put(off, unit(1), false), "the same call succeeds when there is space")
 				require.Equal(t, bounds{off, off + 1}, boundsOf(q))
 				require.Equal(t, []Unit{unit(1)}, units(t, q, off))
-				again := Find(open(t, cfg), "T", 0)
+				again := find(t, open(t, cfg), "T", 0)
 				require.NoError(t, again.CorrectMin(0))
 				require.Equal(t, bounds{off, off + 1}, boundsOf(again))
 			})
@@ -220,10 +220,10 @@ func TestBeginInterruptedByFullDisk(t *testing.T) {
 func TestBeginInterruptedByACrash(t *testing.T) {
 	cfg := config(t)
 	write(t, cfg, 200, file()) // made, and nothing written
-	q := Find(open(t, cfg), "T", 0)
+	q := find(t, open(t, cfg), "T", 0)
 	require.Equal(t, bounds{10, 10}, boundsOf(q))
 	require.NoError(t, q.Put(14, unit(14), false))
-	require.Equal(t, bounds{14, 15}, boundsOf(q), "no blank can be read")
+	require.Equal(t, bounds{14, 15}, boundsOf(q), "no Blank can be read")
 	require.Equal(t, []Unit{unit(14)}, units(t, q, q.Min()))
 }
 
@@ -365,7 +365,7 @@ func TestTruncateWithAnEmptyNewestFile(t *testing.T) {
 	cfg := config(t)
 	write(t, cfg, 0, file(wanted(0, 10)...))
 	write(t, cfg, 200, file())
-	q := Find(open(t, cfg), "T", 0)
+	q := find(t, open(t, cfg), "T", 0)
 	require.Equal(t, bounds{0, 10}, boundsOf(q), "an empty file adds nothing")
 	dropped, err := q.Truncate(10)
 	require.NoError(t, err)
@@ -419,7 +419,7 @@ func TestMaxIsBehindTheLastUnitThatIsNotZero(t *testing.T) {
 			write(t, cfg, base, b)
 		}
 		before := content(t, cfg.Dir)
-		require.Equal(t, tc.want, boundsOf(Find(open(t, cfg), "T", 0)), tc.about)
+		require.Equal(t, tc.want, boundsOf(find(t, open(t, cfg), "T", 0)), tc.about)
 		require.Equal(t, before, content(t, cfg.Dir))
 	}
 }
@@ -429,7 +429,7 @@ func TestZerosInsideAreFilledFromTheLog(t *testing.T) {
 	u := wanted(0, 10)
 	u[5] = Unit{}
 	write(t, cfg, 0, file(u...))
-	q := Find(open(t, cfg), "T", 0)
+	q := find(t, open(t, cfg), "T", 0)
 	for n := range 10 { // as recovery does with what the log has
 		require.NoError(t, q.Put(message.QueueOffset(n), unit(n), false))
 	}
@@ -449,17 +449,17 @@ func TestCorrectMin(t *testing.T) {
 		{"inside a record", u, 1301, 4},
 		{"the last one", u, 1900, 9},
 		{"all expired", u, 1901, 10},
-		{"blanks in front", []Unit{blank, blank, blank, u[3], u[4]}, 0, 3},
-		{"blanks in front and behind", []Unit{blank, u[1], blank, blank}, 0, 1},
-		{"blanks in the middle", []Unit{u[0], u[1], blank, blank, blank, u[5]}, 1101, 5},
-		{"blank expired with the last", []Unit{u[0], u[1], blank}, 1101, 3},
+		{"blanks in front", []Unit{Blank, Blank, Blank, u[3], u[4]}, 0, 3},
+		{"blanks in front and behind", []Unit{Blank, u[1], Blank, Blank}, 0, 1},
+		{"blanks in the middle", []Unit{u[0], u[1], Blank, Blank, Blank, u[5]}, 1101, 5},
+		{"Blank expired with the last", []Unit{u[0], u[1], Blank}, 1101, 3},
 		{"zeros in the middle", []Unit{u[0], {}, {}, u[3]}, 1001, 3},
 		{"first record of a log", []Unit{{LogOffset: 0, Size: 91}}, 0, 0},
-		{"blanks only", []Unit{blank, blank}, 0, 2},
+		{"blanks only", []Unit{Blank, Blank}, 0, 2},
 	} {
 		cfg := config(t)
 		write(t, cfg, 0, file(tc.units...))
-		q := Find(open(t, cfg), "T", 0)
+		q := find(t, open(t, cfg), "T", 0)
 		for range 2 {
 			require.NoError(t, q.CorrectMin(tc.logMin), tc.about)
 			require.Equal(t, bounds{tc.want, message.QueueOffset(len(tc.units))}, boundsOf(q), tc.about)
@@ -484,7 +484,7 @@ func TestCorrectMinEqualsLinearSearch(t *testing.T) {
 			u := Unit{at, int32(91 + rnd.IntN(50)), int64(n)}
 			at += message.LogOffset(u.Size) + message.LogOffset(rnd.IntN(2)*rnd.IntN(400))
 			if n > 0 && rnd.IntN(3) == 0 {
-				u = []Unit{blank, blank, {}}[rnd.IntN(3)]
+				u = []Unit{Blank, Blank, {}}[rnd.IntN(3)]
 			}
 			require.NoError(t, q.Put(message.QueueOffset(first+n), u, false))
 			all = append(all, u)
@@ -493,7 +493,7 @@ func TestCorrectMinEqualsLinearSearch(t *testing.T) {
 			logMin := message.LogOffset(rnd.Int64N(int64(at) + 200))
 			want := q.Max()
 			for n, u := range all {
-				if u.isReal() && u.LogOffset >= logMin {
+				if u.IsReal() && u.LogOffset >= logMin {
 					want = message.QueueOffset(first + n)
 					break
 				}

@@ -28,7 +28,7 @@ func (q *Queue) RemoveBefore(logMin message.LogOffset) ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		if last.isReal() && last.LogOffset >= logMin {
+		if last.IsReal() && last.LogOffset >= logMin {
 			break // Min is beyond it, so a unit is damaged: let the rest be
 		}
 		keep = end
@@ -56,14 +56,15 @@ func (q *Queue) LastBefore(off message.LogOffset) (Unit, bool) {
 		return Unit{}, false
 	}
 	_, u, err := q.lastReal(q.first(), n-1)
-	return u, err == nil && u.isReal() && u.LogOffset < off
+	return u, err == nil && u.IsReal() && u.LogOffset < off
 }
 
 // RemoveBefore does so for every queue; what fails for one leaves the others
 // alone. The paths are those of all files removed.
 func (t *Table) RemoveBefore(logMin message.LogOffset) (removed []string, err error) {
-	var errs []error
-	for _, q := range t.All() {
+	queues, err := t.LoadAll()
+	errs := []error{err}
+	for _, q := range queues {
 		paths, err := q.RemoveBefore(logMin)
 		removed = append(removed, paths...)
 		errs = append(errs, err)
@@ -71,15 +72,27 @@ func (t *Table) RemoveBefore(logMin message.LogOffset) (removed []string, err er
 	return removed, errors.Join(errs...)
 }
 
+// LoadAll loads every queue, and returns those for which that went well, in no
+// order. With very many queues it takes its time.
+func (t *Table) LoadAll() (loaded []*Queue, err error) {
+	var errs []error
+	for _, q := range t.All() {
+		if err := q.Load(); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		loaded = append(loaded, q)
+	}
+	return loaded, errors.Join(errs...)
+}
+
 // Bytes is the size of all files of all queues together.
 func (t *Table) Bytes() int64 {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	var n int64
-	for _, ids := range t.topics {
-		for _, q := range ids {
-			n += int64(len(q.files.Snapshot())) * q.FileSize()
-		}
+	for _, q := range t.queues {
+		n += int64(len(q.files.Snapshot())) * q.FileSize()
 	}
 	return n
 }

@@ -54,7 +54,9 @@ func TestRemoveBefore(t *testing.T) {
 				require.Empty(t, removed)
 			}
 			again := open(t, cfg)
-			require.EqualValues(t, 50, Find(again, "T", 0).Max())
+			found, err := Find(again, "T", 0)
+			require.NoError(t, err)
+			require.EqualValues(t, 50, found.Max())
 		})
 	}
 }

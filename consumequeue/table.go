@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 
 	"github.com/pocketmq/pocketmq/internal/segment"
 )
@@ -21,36 +23,54 @@ type Config struct {
 	Default  int64 // bytes, where FileSize is 0 and there is no file
 	FileMode fs.FileMode
 	DirMode  fs.FileMode
+	Cache    *segment.Cache // bounds how many files are mapped; nil means no bound
+
+	// Loaded, if not nil, is shown each queue that was there at Open, before its
+	// first use, when nobody else uses it. It may read and change the queue; an
+	// error is that of the Load, and the next one tries again.
+	Loaded func(*Queue) error
 }
 
-// allocationStep is how much of a queue's file gets blocks at once: 3,276 units.
-const allocationStep = 64 << 10
+// How much of a queue's file gets blocks at once: a page for a queue with few
+// messages, which most are, and then as much as there is already, up to 3,276
+// units.
+const (
+	firstStep      = 4 << 10
+	allocationStep = 64 << 10
+)
 
-// Table is all queues of a store. Find, All and Flush may be called concurrently
-// with everything; the rest is for one goroutine at a time.
+// Table is all queues of a store. Find, Len, All and Flush may be called
+// concurrently with everything; the rest is for one goroutine at a time.
 type Table struct {
 	cfg Config
 
 	sizeFromDefault bool
 
-	damaged []damagedQueue // found by OpenTable, until ResetDamaged
+	damaged []queueKey // found by OpenTable, until ResetDamaged: a file is missing or empty between others
 
 	mu     sync.RWMutex
-	topics map[string]map[int32]*Queue
+	queues map[queueKey]*Queue
+	closed atomic.Bool
+
+	markMu  sync.Mutex
+	dirty   []*Queue // may have something unsynced
+	changed []*Queue // since the last call of Changed
+
+	newEntries map[string]bool // directories with entries that are not known to be on disk
 }
 
-// damagedQueue is a queue with a file missing or empty between others.
-type damagedQueue struct {
+type queueKey struct {
 	topic string
 	id    int32
 }
 
-// OpenTable opens all queues below cfg.Dir; a missing directory has none. It
-// changes nothing on disk but for zero-length last files, which it removes.
+// OpenTable lists all queues below cfg.Dir, with their files, and opens none; a
+// missing directory has none. It changes nothing on disk but for zero-length last
+// files, which it removes.
 // Directories whose name is no queue id are skipped, as RocketMQ does.
 func OpenTable(cfg Config) (*Table, error) {
 	cfg.FileSize = wholeUnits(cfg.FileSize)
-	t := &Table{cfg: cfg, topics: make(map[string]map[int32]*Queue)}
+	t := &Table{cfg: cfg, queues: make(map[queueKey]*Queue), newEntries: make(map[string]bool)}
 	if err := t.load(); err != nil {
 		return nil, errors.Join(fmt.Errorf("consume queues: %w", err), t.Close())
 	}
@@ -118,7 +138,7 @@ func (t *Table) loadQueue(topic string, id int32) error {
 	case errors.Is(err, segment.ErrUnknownSize):
 		return nil
 	case errors.Is(err, segment.ErrGap), errors.As(err, &size) && size.Got == 0:
-		t.damaged = append(t.damaged, damagedQueue{topic, id})
+		t.damaged = append(t.damaged, queueKey{topic, id})
 		return nil
 	case err != nil:
 		return err
@@ -128,7 +148,7 @@ func (t *Table) loadQueue(topic string, id int32) error {
 	}
 	t.cfg.FileSize = q.FileSize()
 	t.add(q)
-	return q.findMax()
+	return nil
 }
 
 // ResetDamaged empties the queues of which a file is missing or has no bytes
@@ -176,24 +196,54 @@ func (t *Table) dir(topic string, id int32) string {
 	return filepath.Join(t.cfg.Dir, topic, strconv.Itoa(int(id)))
 }
 
+// makeDir makes the directory of a queue, and that of its topic. The next Flush
+// makes the entries durable: one sync for all new queues of a topic.
+func (t *Table) makeDir(q *Queue) error {
+	topic := filepath.Join(t.cfg.Dir, q.Topic)
+	err := t.mkdir(topic)
+	if errors.Is(err, fs.ErrNotExist) { // the very first
+		if err = t.cfg.FS.MkdirAll(t.cfg.Dir, t.dirMode()); err == nil {
+			err = t.mkdir(topic)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return t.mkdir(q.files.Dir())
+}
+
+// mkdir makes dir if there is none. Whoever made it before may have died before
+// its entry was durable.
+func (t *Table) mkdir(dir string) error {
+	if err := t.cfg.FS.Mkdir(dir, t.dirMode()); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	t.markMu.Lock()
+	defer t.markMu.Unlock()
+	t.newEntries[filepath.Dir(dir)] = true
+	return nil
+}
+
+func (t *Table) dirMode() fs.FileMode { return cmp.Or(t.cfg.DirMode, 0o700) }
+
 func (t *Table) open(topic string, id int32) (*Queue, error) {
 	files, err := segment.Open(segment.Config{
 		FS: t.cfg.FS, Dir: t.dir(topic, id),
-		FileSize: t.cfg.FileSize, Step: allocationStep, FileMode: t.cfg.FileMode, DirMode: t.cfg.DirMode,
+		FileSize: t.cfg.FileSize, FirstStep: firstStep, Step: allocationStep, Cache: t.cfg.Cache, Derived: true,
+		FileMode: t.cfg.FileMode, DirMode: t.cfg.DirMode,
 	})
 	if err != nil {
 		return nil, err
 	}
-	return &Queue{Topic: topic, ID: id, files: files}, nil
+	q := &Queue{Topic: topic, ID: id, Known: -1, table: t, files: files}
+	q.newest.Store(-1)
+	return q, nil
 }
 
 func (t *Table) add(q *Queue) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.topics[q.Topic] == nil {
-		t.topics[q.Topic] = make(map[int32]*Queue)
-	}
-	t.topics[q.Topic][q.ID] = q
+	t.queues[queueKey{q.Topic, q.ID}] = q
 }
 
 // findMax sets Max to what follows the last unit that is not zero.
@@ -215,16 +265,21 @@ func (q *Queue) findMax() error {
 }
 
 // usedUnits counts the units of f up to the last one that is not zero. It reads
-// backwards and not through the mapping: most of a file may be holes, and a hole
-// on a full disk can not be mapped.
+// backwards from where holes begin, and not through the mapping: a hole on a full
+// disk can not be mapped.
 func usedUnits(f *segment.File) (int64, error) {
 	if !f.Pin() {
 		return 0, nil
 	}
 	defer f.Unpin()
+	data, err := f.DataEnd()
+	if err != nil {
+		return 0, err
+	}
 	const chunk = 1 << 10 // units
-	buf := make([]byte, chunk*UnitSize)
-	for end := f.Size() / UnitSize; end > 0; {
+	units := min((data+UnitSize-1)/UnitSize, f.Size()/UnitSize)
+	buf := make([]byte, min(chunk, units)*UnitSize)
+	for end := units; end > 0; {
 		from := max(0, end-chunk)
 		b := buf[:(end-from)*UnitSize]
 		if _, err := f.ReadAt(b, from*UnitSize); err != nil {
@@ -240,24 +295,36 @@ func usedUnits(f *segment.File) (int64, error) {
 	return 0, nil
 }
 
-// Find returns the queue, nil if there is none. Topic may be bytes that are
-// used by nobody after the call.
-func Find[T string | []byte](t *Table, topic T, id int32) *Queue {
+// Find returns the queue, loaded, nil if there is none. Topic may be bytes that
+// are used by nobody after the call.
+func Find[T string | []byte](t *Table, topic T, id int32) (*Queue, error) {
 	t.mu.RLock()
-	defer t.mu.RUnlock()
-	return t.topics[string(topic)][id]
+	q := t.queues[queueKey{string(topic), id}]
+	t.mu.RUnlock()
+	if q == nil {
+		return nil, nil
+	}
+	return q, q.Load()
 }
 
-// Make returns the queue, opening it if there is none. Its directory is made by
-// its first Put.
+// Lookup returns the queue, which may not be loaded, nil if there is none.
+func (t *Table) Lookup(topic string, id int32) *Queue {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return t.queues[queueKey{topic, id}]
+}
+
+// Make returns the queue, loaded, adding it if there is none. Its directory is
+// made by its first Put.
 func (t *Table) Make(topic string, id int32) (*Queue, error) {
-	if q := Find(t, topic, id); q != nil {
-		return q, nil
+	if q, err := Find(t, topic, id); q != nil {
+		return q, err
 	}
 	q, err := t.open(topic, id)
 	if err != nil {
 		return nil, fmt.Errorf("consume queues: %w", err)
 	}
+	q.ready.Store(true)
 	t.add(q)
 	return q, nil
 }
@@ -265,27 +332,101 @@ func (t *Table) Make(topic string, id int32) (*Queue, error) {
 // FileSize is the size of each queue's files in bytes.
 func (t *Table) FileSize() int64 { return t.cfg.FileSize }
 
-// All returns the queues, ordered by topic and id.
+// Len is the number of queues.
+func (t *Table) Len() int {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return len(t.queues)
+}
+
+// All returns the queues, which may not be loaded, in no order.
 func (t *Table) All() []*Queue {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	var all []*Queue
-	for _, ids := range t.topics {
-		for _, q := range ids {
-			all = append(all, q)
-		}
+	all := make([]*Queue, 0, len(t.queues))
+	for _, q := range t.queues {
+		all = append(all, q)
 	}
-	slices.SortFunc(all, func(a, b *Queue) int {
-		return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.ID, b.ID))
-	})
 	return all
 }
 
-// Flush syncs every queue that has something unsynced.
+// Bits of Queue.marks.
+const (
+	markDirty = 1 << iota
+	markChanged
+)
+
+// mark notes that the queue has changed. While it is loaded that waits: nobody
+// else may know it yet.
+func (q *Queue) mark() {
+	if q.marks.Load() != markDirty|markChanged && q.ready.Load() {
+		q.table.mark(q)
+	}
+}
+
+func (t *Table) mark(q *Queue) {
+	t.markMu.Lock()
+	defer t.markMu.Unlock()
+	old := q.marks.Or(markDirty | markChanged)
+	if old&markDirty == 0 {
+		t.dirty = append(t.dirty, q)
+	}
+	if old&markChanged == 0 {
+		t.changed = append(t.changed, q)
+	}
+}
+
+// Changed returns the queues that were changed since the last call, all of them
+// loaded. The caller owns the slice.
+func (t *Table) Changed() []*Queue {
+	t.markMu.Lock()
+	defer t.markMu.Unlock()
+	changed := t.changed
+	t.changed = nil
+	for _, q := range changed {
+		q.marks.And(^uint32(markChanged))
+	}
+	return changed
+}
+
+// Keep makes the next Changed return the queues again.
+func (t *Table) Keep(changed []*Queue) {
+	for _, q := range changed {
+		q.mark()
+	}
+}
+
+// Flush syncs every queue that has something unsynced. It looks at those that
+// changed since the last one.
 func (t *Table) Flush() error {
-	for _, q := range t.All() {
+	t.markMu.Lock()
+	dirty, entries := t.dirty, t.newEntries
+	t.dirty, t.newEntries = nil, make(map[string]bool)
+	t.markMu.Unlock()
+	err := t.flushQueues(dirty)
+	for dir := range entries {
+		if err == nil {
+			err = t.cfg.FS.SyncDir(dir)
+		}
+	}
+	if err != nil {
+		t.markMu.Lock()
+		defer t.markMu.Unlock()
+		maps.Copy(t.newEntries, entries)
+		return fmt.Errorf("consume queues: %w", err)
+	}
+	return nil
+}
+
+func (t *Table) flushQueues(dirty []*Queue) error {
+	for i, q := range dirty {
+		q.marks.And(^uint32(markDirty)) // before: what changes from here on needs another one
 		if err := q.Flush(); err != nil {
-			return fmt.Errorf("consume queue %s/%d: %w", q.Topic, q.ID, err)
+			q.mark()
+			t.markMu.Lock()
+			t.dirty = append(t.dirty, dirty[i+1:]...)
+			t.markMu.Unlock()
+			return fmt.Errorf("%s/%d: %w", q.Topic, q.ID, err)
 		}
 	}
 	return nil
@@ -294,6 +435,7 @@ func (t *Table) Flush() error {
 // Close unmaps the queues' files as their readers let go. It does not flush. It
 // is idempotent.
 func (t *Table) Close() error {
+	t.closed.Store(true)
 	var errs []error
 	for _, q := range t.All() {
 		errs = append(errs, q.files.Close())

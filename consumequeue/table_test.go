@@ -18,8 +18,8 @@ import (
 func TestTableFindsWhatItMade(t *testing.T) {
 	cfg := config(t)
 	table := open(t, cfg)
-	require.Empty(t, table.All())
-	require.Nil(t, Find(table, "A", 0))
+	require.Empty(t, all(t, table))
+	require.Nil(t, find(t, table, "A", 0))
 	for _, name := range []string{"B/1", "A/10", "A/2", "%RETRY%g/0"} {
 		var topic string
 		var id int32
@@ -31,13 +31,13 @@ func TestTableFindsWhatItMade(t *testing.T) {
 		same, err := table.Make(topic, id)
 		require.NoError(t, err)
 		require.Same(t, q, same)
-		require.Same(t, q, Find(table, topic, id))
-		require.Same(t, q, Find(table, []byte(topic), id))
-		require.Nil(t, Find(table, topic, id+1))
+		require.Same(t, q, find(t, table, topic, id))
+		require.Same(t, q, find(t, table, []byte(topic), id))
+		require.Nil(t, find(t, table, topic, id+1))
 	}
 	require.NoDirExists(t, cfg.Dir, "a queue without units has no directory")
 	var names []string
-	for _, q := range table.All() {
+	for _, q := range all(t, table) {
 		names = append(names, fmt.Sprint(q.Topic, "/", q.ID))
 		put(t, q, 0, 12)
 	}
@@ -50,8 +50,8 @@ func TestTableFindsWhatItMade(t *testing.T) {
 	cfg.FileSize = 0 // taken from what is there
 	again := open(t, cfg)
 	require.Equal(t, int64(200), again.FileSize())
-	require.Len(t, again.All(), 4)
-	for _, q := range again.All() {
+	require.Len(t, all(t, again), 4)
+	for _, q := range all(t, again) {
 		require.Equal(t, wanted(0, 12), units(t, q, 0))
 	}
 }
@@ -78,8 +78,8 @@ func TestTableSkipsWhatIsNoQueue(t *testing.T) {
 	}
 	cfg.FileSize = 0
 	table := open(t, cfg)
-	require.Len(t, table.All(), 2)
-	q := Find(table, "V", 3)
+	require.Len(t, all(t, table), 2)
+	q := find(t, table, "V", 3)
 	require.Equal(t, bounds{0, 0}, boundsOf(q), "a directory without files")
 	put(t, q, 0, 2)
 }
@@ -160,7 +160,7 @@ func TestQueueWithHolesIsEmptiedOnDemandOnly(t *testing.T) {
 			before := content(t, cfg.Dir)
 			table = open(t, cfg)
 			require.Equal(t, before, content(t, cfg.Dir), "Open changes nothing")
-			require.Nil(t, Find(table, "T", 0))
+			require.Nil(t, find(t, table, "T", 0))
 			dirs, err := table.ResetDamaged()
 			require.NoError(t, err)
 			require.Equal(t, []string{filepath.Join(cfg.Dir, "T", "0")}, dirs)
@@ -172,7 +172,7 @@ func TestQueueWithHolesIsEmptiedOnDemandOnly(t *testing.T) {
 			require.Equal(t, bounds{0, 0}, boundsOf(q))
 			put(t, q, 0, 25)
 			require.Equal(t, wanted(0, 25), units(t, q, 0))
-			require.Equal(t, wanted(0, 25), units(t, Find(table, "U", 0), 0))
+			require.Equal(t, wanted(0, 25), units(t, find(t, table, "U", 0), 0))
 		})
 	}
 }
@@ -181,14 +181,39 @@ func TestEmptyLastFileIsRemoved(t *testing.T) {
 	cfg := config(t)
 	write(t, cfg, 0, file(wanted(0, 10)...))
 	path := write(t, cfg, 200, nil) // a crash between making it and giving it its length
-	q := Find(open(t, cfg), "T", 0)
+	q := find(t, open(t, cfg), "T", 0)
 	require.NoFileExists(t, path)
 	require.Equal(t, bounds{0, 10}, boundsOf(q))
 	put(t, q, 10, 12)
 	require.Equal(t, wanted(0, 12), units(t, q, 0))
 }
 
-func TestOpenGivesEverythingBackWhenItFails(t *testing.T) {
+func TestOpenThatFailsSaysWhy(t *testing.T) {
+	cfg := config(t)
+	table := open(t, cfg)
+	for id := range int32(3) {
+		q, err := table.Make("T", id)
+		require.NoError(t, err)
+		put(t, q, 0, 15)
+	}
+	require.NoError(t, table.Close())
+	for n := 1; ; n++ {
+		fsys := &faultFS{FS: segment.OS}
+		fsys.set(failing("readdir", n, errInjected))
+		cfg.FS = fsys
+		table, err := OpenTable(cfg)
+		if err == nil {
+			require.Equal(t, 6, n, "the table, the topic, and each queue")
+			require.NoError(t, table.Close())
+			return
+		}
+		require.ErrorIs(t, err, errInjected)
+	}
+}
+
+// TestNothingIsOpenBeforeItsFirstUse, and a queue whose file can not be opened
+// then is found as soon as it can.
+func TestNothingIsOpenBeforeItsFirstUse(t *testing.T) {
 	cfg := config(t)
 	table := open(t, cfg)
 	for id := range int32(3) {
@@ -198,19 +223,60 @@ func TestOpenGivesEverythingBackWhenItFails(t *testing.T) {
 	}
 	require.NoError(t, table.Close())
 	live := mmap.Live()
-	for n := 1; ; n++ {
-		fsys := &faultFS{FS: segment.OS}
-		fsys.set(failing("open", n, errInjected))
-		cfg.FS = fsys
-		table, err := OpenTable(cfg)
-		if err == nil {
-			require.Equal(t, 7, n)
-			require.NoError(t, table.Close())
-			return
-		}
-		require.ErrorIs(t, err, errInjected)
-		require.Equal(t, live, mmap.Live())
+	fsys := &faultFS{FS: segment.OS}
+	var loaded []int32
+	cfg.FS, cfg.Loaded = fsys, func(q *Queue) error {
+		loaded = append(loaded, q.ID)
+		return nil
 	}
+	table = open(t, cfg)
+	require.Equal(t, live, mmap.Live())
+	require.True(t, table.Lookup("T", 1).Covers(0, 20))
+	require.False(t, table.Lookup("T", 1).Covers(0, 21))
+	require.Nil(t, table.Lookup("T", 3))
+	fsys.set(failing("open", 1, errInjected))
+	_, err := Find(table, "T", 1)
+	require.ErrorIs(t, err, errInjected)
+	require.Empty(t, loaded)
+	fsys.set(nil)
+	require.Equal(t, wanted(0, 15), units(t, find(t, table, "T", 1), 0))
+	require.Equal(t, wanted(0, 15), units(t, find(t, table, "T", 1), 0))
+	require.Equal(t, []int32{1}, loaded, "once, and no other")
+	require.Equal(t, live+2, mmap.Live(), "its two files")
+	require.NoError(t, table.Close())
+	_, err = Find(table, "T", 2)
+	require.ErrorIs(t, err, segment.ErrClosed, "it would seem empty")
+}
+
+// TestChangedQueues: Flush and Changed look at those that changed since.
+func TestChangedQueues(t *testing.T) {
+	fsys := &faultFS{FS: segment.OS}
+	cfg := config(t)
+	cfg.FS = fsys
+	table := open(t, cfg)
+	for id := range int32(4) {
+		q, err := table.Make("T", id)
+		require.NoError(t, err)
+		put(t, q, 0, 3)
+	}
+	require.Len(t, table.Changed(), 4)
+	require.Empty(t, table.Changed())
+	require.NoError(t, table.Flush())
+	put(t, find(t, table, "T", 2), 3, 5)
+	syncs := 0
+	fsys.set(func(op string) error {
+		if op == "sync" {
+			syncs++
+		}
+		return nil
+	})
+	require.NoError(t, table.Flush())
+	require.NoError(t, table.Flush())
+	require.Equal(t, 1, syncs)
+	changed := table.Changed()
+	require.Equal(t, []*Queue{find(t, table, "T", 2)}, changed)
+	table.Keep(changed)
+	require.Equal(t, changed, table.Changed())
 }
 
 func TestFindWhileQueuesAreMade(t *testing.T) {
@@ -219,8 +285,8 @@ func TestFindWhileQueuesAreMade(t *testing.T) {
 	var readers sync.WaitGroup
 	for range 2 {
 		readers.Go(func() {
-			for Find(table, fmt.Sprint("T", topics-1), 0) == nil {
-				for _, q := range table.All() {
+			for find(t, table, fmt.Sprint("T", topics-1), 0) == nil {
+				for _, q := range all(t, table) {
 					n, err := q.Read(0, make([]Unit, 2))
 					require.NoError(t, err)
 					require.LessOrEqual(t, n, 1)
@@ -236,14 +302,14 @@ func TestFindWhileQueuesAreMade(t *testing.T) {
 		put(t, q, 0, 1)
 	}
 	readers.Wait()
-	require.Len(t, table.All(), topics)
+	require.Len(t, all(t, table), topics)
 }
 
 // FuzzConsumeQueueOpen takes any bytes for the files of a queue.
 func FuzzConsumeQueueOpen(f *testing.F) {
 	f.Add([]byte(nil), int64(0), uint8(0))
 	f.Add(file(wanted(0, 10)...), int64(1300), uint8(3))
-	f.Add(append(file(blank, blank, unit(2)), file()...), int64(0), uint8(30))
+	f.Add(append(file(Blank, Blank, unit(2)), file()...), int64(0), uint8(30))
 	f.Add(append(file(), file(unit(1), Unit{}, unit(3))...), int64(1200), uint8(11))
 	f.Add([]byte{0xFF}, int64(-1), uint8(1))
 	f.Fuzz(func(t *testing.T, data []byte, logMin int64, cut uint8) {
@@ -276,6 +342,6 @@ func FuzzConsumeQueueOpen(f *testing.F) {
 		again, err := OpenTable(cfg)
 		require.NoError(t, err)
 		defer again.Close()
-		require.Equal(t, append(all[:left:left], unit(1)), units(t, Find(again, "T", 0), 0))
+		require.Equal(t, append(all[:left:left], unit(1)), units(t, find(t, again, "T", 0), 0))
 	})
 }

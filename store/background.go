@@ -2,7 +2,6 @@ package store
 
 import (
 	"errors"
-	"path/filepath"
 	"time"
 
 	"github.com/pocketmq/pocketmq/message"
@@ -71,11 +70,18 @@ func (s *DefaultMessageStore) flush() error {
 	err := s.log.Flush()
 	s.stats.syncs.Add(1)
 	s.notify()
+	if int64(s.log.Durable())-s.pointEnd.Load() >= pointSegments*s.log.FileSize() {
+		kick(s.pointKick)
+	}
 	if err != nil && refused == nil {
 		s.cfg.Logger.Error("sync failed: no more writes until the store is opened again", "dir", s.dir, "err", err)
 	}
 	return err
 }
+
+// pointSegments is how many segments may be synced before a recovery point is due
+// at once.
+const pointSegments = 2
 
 // pause returns true after d, false when it is time to stop.
 func (s *DefaultMessageStore) pause(d time.Duration) bool {
@@ -124,6 +130,8 @@ func (s *DefaultMessageStore) maintainLoop() {
 			save.rang()
 			s.save()
 			s.checkInPlace()
+		case <-s.pointKick:
+			s.save()
 		case <-s.rolledKick:
 			s.checkInPlace()
 			_, _ = s.clean(cleaning{}) // errors are logged
@@ -200,100 +208,6 @@ func (s *DefaultMessageStore) checkInPlace() {
 		s.cfg.Logger.Error("a file of the log was replaced: no more writes", "dir", s.dir, "err", err)
 		s.log.Fail(err)
 	}
-}
-
-// saveProgress syncs the log and the consume queues, and then writes down what
-// that vouches for: the checkpoint for RocketMQ, and now and then, or with
-// final set, the recovery point for ourselves.
-func (s *DefaultMessageStore) saveProgress(final bool) error {
-	last := identify(s.log, message.LogOffset(s.lastDispatched.Load())) // before the syncs: they cover this much and no more
-	position := last.LogOffset + message.LogOffset(last.Size)
-	points := queuePoints(s.queues, position)
-	indexed, indexFiles := s.indexPoints()
-	if err := s.log.Flush(); err != nil {
-		return err
-	}
-	if err := s.queues.Flush(); err != nil {
-		return err
-	}
-	if last == (lastRecord{}) {
-		return nil // nothing was dispatched since Open, and nothing before it is known
-	}
-	if err := s.saveCheckpoint(last.StoreTimestamp); err != nil {
-		return err
-	}
-	point := recoveryPoint{
-		Generation: s.primary.Generation, LogOffset: position, Last: last, SegmentSize: s.log.FileSize(),
-		Index: indexed, IndexFiles: indexFiles, Queues: points,
-	}
-	if !s.worthSaving(point, final) {
-		return nil
-	}
-	if !s.flushIndex() {
-		point.Index, point.IndexFiles = s.point.Index, s.point.IndexFiles
-	}
-	if err := s.saveCheckpoint(last.StoreTimestamp); err != nil {
-		return err
-	}
-	if err := writeOwn(s.cfg.fs, s.dir, pointFile, point, s.cfg.FileMode); err != nil {
-		return err
-	}
-	s.point, s.pointDue = point, false
-	return nil
-}
-
-// indexPoints says how far the index is, and in which files there are entries.
-func (s *DefaultMessageStore) indexPoints() (indexed message.LogOffset, files []indexPoint) {
-	if s.index == nil {
-		return s.point.Index, s.point.IndexFiles
-	}
-	indexed = s.index.files.NextLogOffset() // first: the files then have at least that
-	for _, f := range s.index.files.Files() {
-		if f.Header.Count > 1 {
-			files = append(files, indexPoint{filepath.Base(f.Path), f.Header.EndLogOffset})
-		}
-	}
-	return indexed, files
-}
-
-// saveCheckpoint writes RocketMQ's, if it changes: log and queues are on disk up
-// to the store time t, and the index is as far as its files are full.
-func (s *DefaultMessageStore) saveCheckpoint(t int64) error {
-	cp := checkpoint{physic: t, logics: t, index: s.checkpoint.index}
-	if s.index != nil {
-		if full, _, ok := s.index.files.LastFull(); ok {
-			cp.index = full
-		}
-	}
-	if cp == s.checkpoint {
-		return nil
-	}
-	if err := cp.save(s.cfg.fs, s.dir, s.cfg.FileMode); err != nil {
-		return err
-	}
-	s.checkpoint = cp
-	return nil
-}
-
-// worthSaving reports whether the point would spare the next Open much.
-func (s *DefaultMessageStore) worthSaving(p recoveryPoint, final bool) bool {
-	log, index := p.LogOffset-s.point.LogOffset, p.Index-s.point.Index
-	if final {
-		return s.pointDue || log != 0 || index != 0
-	}
-	return s.pointDue || max(log, index) >= message.LogOffset(s.log.FileSize())
-}
-
-// flushIndex makes the index durable, false if it can not. That costs nobody
-// anything until the next Open, which repairs it.
-func (s *DefaultMessageStore) flushIndex() bool {
-	if s.index == nil || s.index.failed != nil {
-		return false
-	}
-	if s.index.failed = s.index.files.Flush(); s.index.failed != nil {
-		s.cfg.Logger.Error("index not flushed; the next open will repair it", "dir", s.dir, "err", s.index.failed)
-	}
-	return s.index.failed == nil
 }
 
 // progress makes the maintenance goroutine save what was dispatched, some time

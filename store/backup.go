@@ -134,7 +134,11 @@ func (s *DefaultMessageStore) copyFile(dir, name string) error {
 // copyNumbering copies the last file of each queue of which the log has no
 // message any more: that is where its numbering goes on.
 func (s *DefaultMessageStore) copyNumbering(dir string, r BackupReport) error {
-	for _, q := range s.queues.All() {
+	queues, err := s.queues.LoadAll()
+	if err != nil {
+		return err
+	}
+	for _, q := range queues {
 		n := q.Max()
 		u, ok := q.At(n - 1)
 		for ok && u.LogOffset >= r.LogEnd { // put since

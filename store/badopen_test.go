@@ -334,6 +334,7 @@ func TestBadConfig(t *testing.T) {
 		"MaxDispatchLag":       {MaxDispatchLag: -1},
 		"MaxTransferCount":     {MaxTransferCount: -1},
 		"MaxTransferBytes":     {MaxTransferBytes: -1},
+		"MaxMappedFiles":       {MaxMappedFiles: -1},
 		"DelayLevels":          {DelayLevels: "1s 2x"},
 	}
 	check := func(cfg Config, fields ...string) {
@@ -352,7 +353,7 @@ func TestBadConfig(t *testing.T) {
 	}
 	check(Config{
 		Flush: 7, FlushInterval: -1, FlushTimeout: -1, SegmentSize: -1, ConsumeQueueFileSize: -1, MaxBodySize: -1,
-		MaxDispatchLag: -1, MaxTransferCount: -1, MaxTransferBytes: -1, DelayLevels: "x",
+		MaxDispatchLag: -1, MaxTransferCount: -1, MaxTransferBytes: -1, MaxMappedFiles: -1, DelayLevels: "x",
 	}, fields...)
 	check(Config{SegmentSize: 1 << 40}, "SegmentSize")
 	check(Config{ConsumeQueueFileSize: 1 << 40}, "ConsumeQueueFileSize")

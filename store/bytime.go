@@ -30,9 +30,9 @@ func (s *DefaultMessageStore) OffsetInQueueByTime(ctx context.Context, topic str
 	if err := s.checkOpen(); err != nil {
 		return 0, err
 	}
-	q := consumequeue.Find(s.queues, topic, queueID)
-	if q == nil {
-		return 0, nil
+	q, err := consumequeue.Find(s.queues, topic, queueID)
+	if q == nil || err != nil {
+		return 0, typed(err)
 	}
 	first, end := q.Min(), q.Max()
 	if b == BoundaryUpper && time < math.MaxInt64 {
@@ -87,8 +87,8 @@ func (s *DefaultMessageStore) storeTimestamp(q *consumequeue.Queue, off message.
 // MessageStoreTimestamp is when the queue's message was stored, in ms since the
 // Unix epoch; false if the queue does not have it or it can not be read.
 func (s *DefaultMessageStore) MessageStoreTimestamp(topic string, queueID int32, off message.QueueOffset) (int64, bool) {
-	q := consumequeue.Find(s.queues, topic, queueID)
-	if q == nil || s.closed.Load() {
+	q, err := consumequeue.Find(s.queues, topic, queueID)
+	if q == nil || err != nil || s.closed.Load() {
 		return 0, false
 	}
 	return s.storeTimestamp(q, off)

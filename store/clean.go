@@ -158,8 +158,12 @@ func (s *DefaultMessageStore) consumedTo(dispatched message.LogOffset) message.L
 	if consumed == nil {
 		return 0
 	}
+	queues, err := s.queues.LoadAll()
+	if err != nil {
+		return 0 // nobody knows what it holds
+	}
 	to := dispatched
-	for _, q := range s.queues.All() {
+	for _, q := range queues {
 		next, registered := (*consumed)(q.Topic, q.ID)
 		if !registered && s.cfg.Retention.Groups == KeepUnconsumed {
 			continue
@@ -200,13 +204,14 @@ func (s *DefaultMessageStore) lastStored(f commitlog.FileInfo) (time.Time, bool)
 		return first, true // too young, and the last one is no older
 	}
 	last := message.LogOffset(-1)
-	for _, q := range s.queues.All() {
+	queues, err := s.queues.LoadAll()
+	for _, q := range queues {
 		if u, ok := q.LastBefore(f.End); ok {
 			last = max(last, u.LogOffset)
 		}
 	}
 	t, ok := s.storedAt(last)
-	if last < f.Base || !ok {
+	if last < f.Base || !ok || err != nil {
 		t, ok = s.storedAt(f.End)
 	}
 	if ok {
@@ -235,6 +240,9 @@ func (s *DefaultMessageStore) remove(files []doomed, removal *Removal) error {
 		if err := s.flush(); err != nil {
 			return err
 		}
+	}
+	if _, err := s.queues.LoadAll(); err != nil { // what they lose is counted
+		return err
 	}
 	before, messages := len(removal.Files), removal.Messages
 	paths, err := s.log.RemoveBefore(to)
@@ -276,7 +284,7 @@ func (s *DefaultMessageStore) follow(removal *Removal) error {
 
 func (s *DefaultMessageStore) sumOfMins() (sum int64) {
 	for _, q := range s.queues.All() {
-		sum += int64(q.Min())
+		sum += int64(q.Min()) // all are loaded, but for those whose files can not be read
 	}
 	return sum
 }

@@ -56,6 +56,7 @@ const (
 	DefaultMaxQueryResults       = 64
 	DefaultIndexSlots            = 1 << 18
 	DefaultIndexEntries          = 1 << 20
+	DefaultMaxMappedFiles        = 512
 )
 
 // Config says how a store works. The zero value is safe and right for most.
@@ -139,6 +140,13 @@ type Config struct {
 	// SegmentSize, but 8 MiB at most; less than 0 means none.
 	Reserve int64
 
+	// MaxMappedFiles bounds how many files of the log and of consume queues are
+	// open and mapped at a time, whatever their number. Each takes a descriptor;
+	// index files, and a few others, come on top. Beyond it the file is closed
+	// that was not used for the longest time. Those in use are never closed, so
+	// results that are not released may exceed it.
+	MaxMappedFiles int
+
 	// StoreHost is written into records that do not bring their own. Zero means
 	// an address of the loopback network that was drawn once for the directory.
 	StoreHost message.Host
@@ -189,7 +197,7 @@ func RocketMQConfig() Config {
 // DropOldest and Retention.Groups to IgnoreGroups.
 func EdgeConfig() Config {
 	return Config{
-		SegmentSize: 1 << 20, ConsumeQueueFileSize: 1_000 * 20, MaxBodySize: 256 << 10, MaxDispatchLag: 4 << 20, MaxDirtyBytes: 4 << 20,
+		SegmentSize: 1 << 20, ConsumeQueueFileSize: 1_000 * 20, MaxBodySize: 256 << 10, MaxDispatchLag: 4 << 20, MaxDirtyBytes: 4 << 20, MaxMappedFiles: 64,
 		IndexSlots: 1 << 12, IndexEntries: 1 << 14,
 		MaxBytes: 7 << 20, Retention: Retention{Groups: RemoveConsumed},
 	}
@@ -210,6 +218,7 @@ func (c Config) withDefaults() Config {
 	setDefault(&c.MaxTransferCount, DefaultMaxTransferCount)
 	setDefault(&c.MaxTransferBytes, DefaultMaxTransferBytes)
 	setDefault(&c.MaxQueryResults, DefaultMaxQueryResults)
+	setDefault(&c.MaxMappedFiles, DefaultMaxMappedFiles)
 	setDefault(&c.DelayLevels, message.DefaultDelayLevels)
 	setDefault(&c.FileMode, 0o600)
 	setDefault(&c.DirMode, 0o700)
@@ -267,6 +276,7 @@ func (c Config) validate() error {
 	within("MaxQueryResults", "messages", int64(c.MaxQueryResults), 1, math.MaxInt32)
 	within("IndexSlots", "slots", int64(c.IndexSlots), 0, math.MaxInt32)
 	within("IndexEntries", "entries", int64(c.IndexEntries), 0, math.MaxInt32)
+	within("MaxMappedFiles", "files", int64(c.MaxMappedFiles), 1, math.MaxInt32)
 	within("ConsumeQueueFileSize", "bytes", c.ConsumeQueueFileSize, 0, maxFileSize)
 	within("SegmentSize", "bytes", c.SegmentSize, 0, maxFileSize)
 	if c.SegmentSize > 0 && c.MaxBodySize > 0 { // a body of MaxBodySize must fit
@@ -285,6 +295,15 @@ func (c Config) validate() error {
 	}
 	return errors.Join(errs...)
 }
+
+// maxMappedBytes bounds what is mapped together: there is room for little where
+// addresses have 32 bits.
+var maxMappedBytes = func() int64 {
+	if strconv.IntSize == 32 {
+		return 1 << 30
+	}
+	return math.MaxInt64
+}()
 
 // maxFileSize bounds what is mapped as one.
 var maxFileSize = func() int64 {

@@ -67,7 +67,7 @@ func (sc *scene) real() Config {
 
 // changes are the operations worth a moment before them.
 var changes = map[crashfs.Op]bool{
-	crashfs.OpMkdirAll: true, crashfs.OpCreate: true, crashfs.OpRemove: true, crashfs.OpRename: true, crashfs.OpLink: true,
+	crashfs.OpMkdirAll: true, crashfs.OpMkdir: true, crashfs.OpCreate: true, crashfs.OpRemove: true, crashfs.OpRename: true, crashfs.OpLink: true,
 	crashfs.OpSyncDir: true, crashfs.OpWriteAt: true, crashfs.OpTruncate: true, crashfs.OpAllocate: true, crashfs.OpSync: true,
 	crashfs.OpMap: true, crashfs.OpClose: true,
 }

@@ -39,7 +39,9 @@ func (s *queueSink) put(r *message.DispatchRequest, rewrite bool) (placed bool, 
 	}
 	q := s.lastQueue
 	if q == nil || q.ID != r.QueueID() || q.Topic != string(r.Topic()) {
-		q = consumequeue.Find(s.queues, r.Topic(), r.QueueID())
+		if q, err = consumequeue.Find(s.queues, r.Topic(), r.QueueID()); err != nil {
+			return false, typed(err)
+		}
 	}
 	if misfit := s.misfit(r, q == nil); misfit != nil {
 		(*DefaultMessageStore)(s).damagedRecord(r, misfit)
@@ -51,8 +53,11 @@ func (s *queueSink) put(r *message.DispatchRequest, rewrite bool) (placed bool, 
 		}
 	}
 	s.lastQueue = q
-	unit := consumequeue.Unit{LogOffset: r.LogOffset(), Size: int32(r.Size()), TagsCode: r.TagsCode}
-	return true, typed(q.Put(r.QueueOffset(), unit, rewrite))
+	return true, typed(q.Put(r.QueueOffset(), unitOf(r), rewrite))
+}
+
+func unitOf(r *message.DispatchRequest) consumequeue.Unit {
+	return consumequeue.Unit{LogOffset: r.LogOffset(), Size: int32(r.Size()), TagsCode: r.TagsCode}
 }
 
 // misfit says why no queue can hold the record: its topic and queue id can not

@@ -1,9 +1,12 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"iter"
+	"slices"
 	"sync"
 
 	"github.com/pocketmq/pocketmq/consumequeue"
@@ -85,8 +88,11 @@ func (s *DefaultMessageStore) GetMessage(ctx context.Context, query GetQuery) (*
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+	q, err := consumequeue.Find(s.queues, query.Topic, query.QueueID)
+	if err != nil {
+		return nil, cmp.Or(s.checkOpen(), typed(err))
+	}
 	r := results.Get().(*GetMessageResult)
-	q := consumequeue.Find(s.queues, query.Topic, query.QueueID)
 	if q == nil {
 		r.Status = GetNoMessageInQueue
 		return r, nil
@@ -97,7 +103,7 @@ func (s *DefaultMessageStore) GetMessage(ctx context.Context, query GetQuery) (*
 		return r, nil
 	}
 	g := get{store: s, query: query, queue: q, result: r}
-	err := g.run()
+	err = g.run()
 	if s.closed.Load() { // files that are closed meanwhile look like files that are gone
 		r.Release()
 		return nil, fmt.Errorf("store: %w", message.ErrClosed)
@@ -310,26 +316,34 @@ func (s *DefaultMessageStore) MaxOffset() message.LogOffset { return s.log.Visib
 // MinOffsetInQueue is the offset of the queue's first message that is still
 // there; the maximum when there is none, 0 for an unknown queue.
 func (s *DefaultMessageStore) MinOffsetInQueue(topic string, queueID int32) message.QueueOffset {
-	if q := consumequeue.Find(s.queues, topic, queueID); q != nil {
-		return q.Min()
-	}
-	return 0
+	return s.boundsOf(topic, queueID).MinOffset
 }
 
 // MaxOffsetInQueue is the offset that the queue's next message will get, as
 // readers see it: what was placed and is not yet visible does not count.
 func (s *DefaultMessageStore) MaxOffsetInQueue(topic string, queueID int32) message.QueueOffset {
-	if q := consumequeue.Find(s.queues, topic, queueID); q != nil {
-		return q.Max()
+	return s.boundsOf(topic, queueID).MaxOffset
+}
+
+// boundsOf finds a queue and tells its bounds, both 0 for an unknown one. Of a
+// queue whose files can not be opened it tells what is known without them.
+func (s *DefaultMessageStore) boundsOf(topic string, queueID int32) QueueInfo {
+	q, err := consumequeue.Find(s.queues, topic, queueID)
+	switch {
+	case q == nil:
+		return QueueInfo{Topic: topic, QueueID: queueID}
+	case err != nil:
+		s.cfg.Logger.Error("consume queue can not be opened", "dir", s.dir, "topic", topic, "queue", queueID, "err", err)
+		return QueueInfo{topic, queueID, q.First(), max(q.First(), q.Known)}
 	}
-	return 0
+	return QueueInfo{topic, queueID, q.Min(), q.Max()}
 }
 
 // CommitLogOffsetInQueue is the log offset of the queue's message, false if the
 // queue does not have it.
 func (s *DefaultMessageStore) CommitLogOffsetInQueue(topic string, queueID int32, off message.QueueOffset) (message.LogOffset, bool) {
-	q := consumequeue.Find(s.queues, topic, queueID)
-	if q == nil || off < q.Min() {
+	q, err := consumequeue.Find(s.queues, topic, queueID)
+	if q == nil || err != nil || off < q.Min() {
 		return 0, false
 	}
 	u, ok := q.At(off)
@@ -347,12 +361,27 @@ type QueueInfo struct {
 	MaxOffset message.QueueOffset
 }
 
-// Queues lists the queues that have or had messages, by topic and id.
+// Queues lists the queues that have or had messages, by topic and id. It opens
+// each of them: where there are many, QueueIDs is cheaper.
 func (s *DefaultMessageStore) Queues() []QueueInfo {
-	all := s.queues.All()
-	infos := make([]QueueInfo, len(all))
-	for i, q := range all {
-		infos[i] = QueueInfo{q.Topic, q.ID, q.Min(), q.Max()}
+	infos := make([]QueueInfo, 0, s.queues.Len())
+	for topic, id := range s.QueueIDs() {
+		infos = append(infos, s.boundsOf(topic, id))
 	}
+	slices.SortFunc(infos, func(a, b QueueInfo) int {
+		return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.QueueID, b.QueueID))
+	})
 	return infos
+}
+
+// QueueIDs gives topic and queue id of each queue that has or had messages, in no
+// order.
+func (s *DefaultMessageStore) QueueIDs() iter.Seq2[string, int32] {
+	return func(yield func(string, int32) bool) {
+		for _, q := range s.queues.All() {
+			if !yield(q.Topic, q.ID) {
+				return
+			}
+		}
+	}
 }

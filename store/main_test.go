@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/pocketmq/pocketmq/consumequeue"
 	"github.com/pocketmq/pocketmq/internal/crashfs"
 	"github.com/pocketmq/pocketmq/message"
 )
@@ -142,6 +143,13 @@ func bodies(t testing.TB, s *DefaultMessageStore, topic string, queueID int32) [
 		require.Greater(t, after, next)
 		next = after
 	}
+}
+
+func findQueue(t testing.TB, s *DefaultMessageStore, topic string, queueID int32) *consumequeue.Queue {
+	t.Helper()
+	q, err := consumequeue.Find(s.queues, topic, queueID)
+	require.NoError(t, err)
+	return q
 }
 
 // sequence is body0 … body(n-1).

@@ -25,8 +25,8 @@ import (
 func (s *DefaultMessageStore) Messages(ctx context.Context, query GetQuery) iter.Seq2[message.View, error] {
 	return func(yield func(message.View, error) bool) {
 		q, end := query, message.QueueOffset(0)
-		if queue := consumequeue.Find(s.queues, q.Topic, q.QueueID); queue != nil {
-			end = queue.Max()
+		if queue, err := consumequeue.Find(s.queues, q.Topic, q.QueueID); err == nil && queue != nil {
+			end = queue.Max() // what is wrong with the queue GetMessage says
 		}
 		if q.MaxCount <= 0 {
 			q.MaxCount = s.cfg.MaxTransferCount

@@ -1,6 +1,8 @@
 package store
 
 import (
+	"maps"
+
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/pocketmq/pocketmq/commitlog"
@@ -25,7 +27,7 @@ type recoveryPoint struct {
 
 	SegmentSize int64 `json:"segmentSize"`
 
-	Queues []queuePoint `json:"queues"`
+	Queues ledgerMark `json:"queues"` // how many messages before LogOffset each queue has had
 }
 
 // lastRecord identifies the record before LogOffset.
@@ -34,14 +36,6 @@ type lastRecord struct {
 	Size           int               `json:"size"`
 	Hash           uint64            `json:"hash"` // xxhash64 of its bytes
 	StoreTimestamp int64             `json:"storeTimestamp"`
-}
-
-// queuePoint says which units of a queue are before LogOffset: [First, Max).
-type queuePoint struct {
-	Topic   string              `json:"topic"`
-	QueueID int32               `json:"queueId"`
-	First   message.QueueOffset `json:"first"`
-	Max     message.QueueOffset `json:"max"`
 }
 
 // indexPoint names an index file and the log offset of its last record then.
@@ -66,51 +60,125 @@ func identify(log *commitlog.Log, off message.LogOffset) lastRecord {
 	return id
 }
 
-// holds reports whether the log still has the point's last record, and the
-// queues still have all units before the point.
-func (p recoveryPoint) holds(log *commitlog.Log, queues *consumequeue.Table) bool {
-	if p.Last == (lastRecord{}) || identify(log, p.Last.LogOffset) != p.Last {
+// takePoint reports whether the log still has the point's last record, and the
+// queues still have files for all units before the point. If so, each queue
+// knows how many messages it had. No queue is opened: whether a file still has
+// what it should is looked at when it is first used.
+func (s *DefaultMessageStore) takePoint(p recoveryPoint) bool {
+	if p.Last == (lastRecord{}) || identify(s.log, p.Last.LogOffset) != p.Last {
 		return false
 	}
 	if p.LogOffset < p.Last.LogOffset+message.LogOffset(p.Last.Size) {
 		return false
 	}
-	for _, qp := range p.Queues {
-		q := consumequeue.Find(queues, qp.Topic, qp.QueueID)
-		if q == nil || q.Max() < qp.Max {
-			return false
-		}
-		if u, ok := q.At(qp.Max - 1); !ok || u.LogOffset >= p.LogOffset || u == (consumequeue.Unit{}) {
-			return false
-		}
-		if first := q.First(); first > qp.First { // the log may have lost these as well
-			if u, ok := q.At(first); !ok || u.LogOffset >= log.MinOffset() {
-				return false
-			}
-		}
+	l, entries, err := readLedger(s.cfg.fs, s.dir, p.Queues)
+	if err != nil {
+		return false
 	}
+	last := make(map[*consumequeue.Queue]ledgerEntry, s.queues.Len())
+	for _, e := range entries {
+		q := s.queues.Lookup(e.topic, e.id)
+		if q == nil {
+			return false
+		}
+		last[q] = e
+	}
+	for q, e := range last {
+		if !s.hasFiles(q, e) {
+			return false
+		}
+		l.live += e.size()
+	}
+	for q, e := range last {
+		q.Known = e.max
+	}
+	s.ledger, s.vouched = l, p.LogOffset
 	return true
 }
 
-// queuePoints counts, for each queue, the units that point before off.
-func queuePoints(queues *consumequeue.Table, off message.LogOffset) []queuePoint {
-	var points []queuePoint
-	for _, q := range queues.All() {
-		n := q.Max()
-		for n > 0 {
-			u, ok := q.At(n - 1)
-			if ok && u.LogOffset < off {
-				break
-			}
-			if !ok {
-				n = 0
-				break
-			}
-			n--
+// hasFiles reports whether the queue has files for the units that it should
+// have, but for those in front whose messages the log has lost as well.
+func (s *DefaultMessageStore) hasFiles(q *consumequeue.Queue, e ledgerEntry) bool {
+	first := q.First()
+	if !q.Covers(max(first, e.first), e.max) {
+		return false
+	}
+	if first <= e.first {
+		return true
+	}
+	if q.Load() != nil {
+		return false
+	}
+	u, ok := q.At(first)
+	return ok && u.LogOffset < s.log.MinOffset()
+}
+
+// savePoint writes a recovery point. units are how many messages before it the
+// queues have that changed since the last point. The caller has synced what they
+// vouch for, but the index.
+func (s *DefaultMessageStore) savePoint(p recoveryPoint, units map[*consumequeue.Queue]message.QueueOffset) error {
+	if !s.flushIndex() {
+		p.Index, p.IndexFiles = s.point.Index, s.point.IndexFiles
+	}
+	if err := s.saveCheckpoint(p.Last.StoreTimestamp); err != nil { // an index file may be full and on disk now
+		return err
+	}
+	next, err := s.extendLedger(units)
+	if err != nil {
+		return err
+	}
+	p.Queues = next.mark()
+	if err := writeOwn(s.cfg.fs, s.dir, pointFile, p, s.cfg.FileMode); err != nil {
+		return err
+	}
+	s.point, s.pointDue, s.ledger = p, false, next
+	s.pointEnd.Store(int64(p.LogOffset))
+	for q, n := range units {
+		q.Known = n
+	}
+	return nil
+}
+
+// extendLedger writes what the next point needs of the ledger.
+func (s *DefaultMessageStore) extendLedger(units map[*consumequeue.Queue]message.QueueOffset) (ledger, error) {
+	var entries []ledgerEntry
+	size, added := int64(0), int64(0)
+	for q, n := range units {
+		if n == q.Known {
+			continue
 		}
-		if n > 0 {
-			points = append(points, queuePoint{q.Topic, q.ID, q.First(), n})
+		e := ledgerEntry{q.Topic, q.ID, q.First(), n}
+		entries = append(entries, e)
+		size += e.size()
+		if q.Known < 0 {
+			added += e.size()
 		}
 	}
-	return points
+	if !s.ledger.outgrown(size) {
+		return s.ledger.add(s.cfg.fs, s.dir, entries, added)
+	}
+	all := maps.Clone(units)
+	for _, q := range s.queues.All() {
+		if _, ok := all[q]; !ok && q.Known >= 0 {
+			all[q] = q.Known
+		}
+	}
+	entries = entries[:0]
+	for q, n := range all {
+		entries = append(entries, ledgerEntry{q.Topic, q.ID, q.First(), n})
+	}
+	return s.ledger.rewrite(s.cfg.fs, s.dir, entries, s.cfg.FileMode)
+}
+
+// unitsBefore counts, for each queue, the messages before the log offset off.
+func unitsBefore(queues []*consumequeue.Queue, off message.LogOffset) (map[*consumequeue.Queue]message.QueueOffset, error) {
+	units := make(map[*consumequeue.Queue]message.QueueOffset, len(queues))
+	for _, q := range queues {
+		n, err := q.Before(off)
+		if err != nil {
+			return nil, err
+		}
+		units[q] = n
+	}
+	return units, nil
 }

@@ -8,6 +8,7 @@ import (
 	"unicode/utf16"
 
 	"github.com/pocketmq/pocketmq/commitlog"
+	"github.com/pocketmq/pocketmq/consumequeue"
 	"github.com/pocketmq/pocketmq/message"
 )
 
@@ -108,7 +109,10 @@ func (s *DefaultMessageStore) placeBatch(ctx context.Context, b *message.Message
 	}
 	counter := s.counters.find(b.Topic, b.QueueID)
 	if counter == nil { // each record has passed the check of its topic
-		counter = s.counters.set(b.Topic, b.QueueID, 0)
+		if counter, err = s.newCounter(b.Topic, b.QueueID); err != nil {
+			r, err = s.refused(fmt.Errorf("put: %w", err), "")
+			return p, r, err
+		}
 	}
 	r = PutMessageResult{Count: records.Len(), Offsets: records.LogOffsets(0), StoreHost: b.StoreHost}
 	if then != nil {
@@ -140,7 +144,21 @@ func (s *DefaultMessageStore) check(m *message.MessageExt) (*commitlog.Counter, 
 	if err := m.Check(s.cfg.MaxBodySize); err != nil {
 		return nil, err
 	}
-	return s.counters.set(m.Topic, m.QueueID, 0), nil
+	return s.newCounter(m.Topic, m.QueueID)
+}
+
+// newCounter makes the counter of a queue that got no message since Open, so all
+// that it has were dispatched before.
+func (s *DefaultMessageStore) newCounter(topic string, queueID int32) (*commitlog.Counter, error) {
+	q, err := consumequeue.Find(s.queues, topic, queueID)
+	if err != nil {
+		return nil, err
+	}
+	next := message.QueueOffset(0)
+	if q != nil {
+		next = q.Max()
+	}
+	return s.counters.set(topic, queueID, next), nil
 }
 
 // batches keeps the buffers in which batches are encoded.

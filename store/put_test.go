@@ -9,7 +9,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/pocketmq/pocketmq/consumequeue"
 	"github.com/pocketmq/pocketmq/internal/segment"
 	"github.com/pocketmq/pocketmq/message"
 )
@@ -212,7 +211,7 @@ func TestBatchMembersKeepTheirs(t *testing.T) {
 				require.Equal(t, messages[i].Properties+"\x02CLUSTER\x01c", m.Properties)
 				require.Equal(t, "TagA", m.Tags())
 				require.Equal(t, []string{fmt.Sprint("k", i)}, m.Keys())
-				unit, ok := consumequeue.Find(s.queues, "t", 0).At(m.QueueOffset)
+				unit, ok := findQueue(t, s, "t", 0).At(m.QueueOffset)
 				require.True(t, ok)
 				require.EqualValues(t, 2598919, unit.TagsCode)
 				sum += v.Size()
@@ -240,7 +239,7 @@ func TestTagsCodes(t *testing.T) {
 	check := func(s *DefaultMessageStore) {
 		dispatched(t, s)
 		for i, c := range tags {
-			u, ok := consumequeue.Find(s.queues, "t", 0).At(message.QueueOffset(i))
+			u, ok := findQueue(t, s, "t", 0).At(message.QueueOffset(i))
 			require.True(t, ok)
 			require.Equal(t, c.code, uint64(u.TagsCode), c.tag)
 		}
@@ -280,7 +279,7 @@ func TestParkedMessagesHaveTheirTime(t *testing.T) {
 	r, err := s.PutMessage(t.Context(), m)
 	require.NoError(t, err)
 	dispatched(t, s)
-	u, ok := consumequeue.Find(s.queues, message.ScheduleTopic, 2).At(0)
+	u, ok := findQueue(t, s, message.ScheduleTopic, 2).At(0)
 	require.True(t, ok)
 	require.Equal(t, r.StoreTimestamp+10_000, u.TagsCode)
 }

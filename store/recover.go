@@ -3,7 +3,9 @@ package store
 import (
 	"context"
 	"errors"
+	"iter"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 
@@ -41,18 +43,20 @@ type Recovery struct {
 	IndexDropped []string
 
 	UnitsDropped int64    // of consume queues: they pointed at nothing
-	QueuesReset  []string // directories of consume queues that were emptied, and rebuilt from the log
+	QueuesReset  []string // directories of consume queues that did not agree with the log, and were rebuilt from it
 	Took         time.Duration
 
 	lastTime int64 // store timestamp of the last record
 }
 
-// Recovery returns what Open found and did, and the damage met since.
+// Recovery returns what Open found and did, and the damage met since, in the log
+// and in queues when they were first used.
 func (s *DefaultMessageStore) Recovery() Recovery {
 	s.damageMu.Lock()
 	defer s.damageMu.Unlock()
 	r := s.recovery
-	r.Damaged = append([]commitlog.Damage(nil), r.Damaged...)
+	r.Damaged = slices.Clone(r.Damaged)
+	r.QueuesReset = slices.Clone(r.QueuesReset)
 	return r
 }
 
@@ -70,7 +74,11 @@ func (s *DefaultMessageStore) Recovery() Recovery {
 // when a sound one follows.
 //
 // Reading from the start of the log rebuilds every queue: with no point of our
-// own nobody knows which queues there should be.
+// own nobody knows which queues there should be. With a point, after a clean
+// stop, only the queues are opened that the log has messages for behind it, and
+// those that the point does not know; the others are checked when they are first
+// used, see queueLoaded. After a crash all are: a unit may have reached the disk
+// before its message.
 func (s *DefaultMessageStore) recover(ctx context.Context) error {
 	s.recovery.Clean = s.owner.wasClean
 	s.recovery.LogStart = s.log.MinOffset()
@@ -91,19 +99,20 @@ func (s *DefaultMessageStore) recover(ctx context.Context) error {
 		return err
 	}
 	if pointErr == nil && len(s.recovery.QueuesReset) == 0 {
-		s.recovery.FromPoint = point.holds(s.log, s.queues)
+		s.recovery.FromPoint = s.takePoint(point)
 	}
 	from, lastTime := s.recovery.LogStart, int64(0)
-	next := make(map[*consumequeue.Queue]*numbers) // which units each queue should have
 	if s.recovery.FromPoint {
 		from, lastTime = point.LogOffset, point.Last.StoreTimestamp
 		s.point = point
+		s.pointEnd.Store(int64(point.LogOffset))
 		s.lastDispatched.Store(int64(point.Last.LogOffset))
-		for _, qp := range point.Queues {
-			next[consumequeue.Find(s.queues, qp.Topic, qp.QueueID)] = &numbers{next: qp.Max}
-		}
 	}
-	trusted := s.trustedEnd(point)
+	trusted, err := s.trustedEnd(point)
+	if err != nil {
+		return err
+	}
+	next := make(map[*consumequeue.Queue]*numbers) // which units the queues should have that messages were met of
 	found, err := s.log.Recover(ctx, commitlog.RecoverConfig{From: from, LastTime: lastTime, Trusted: trusted, Clean: s.recovery.Clean, Visit: func(r *message.DispatchRequest) error {
 		return s.rebuildIfRoom(r, next)
 	}})
@@ -112,27 +121,43 @@ func (s *DefaultMessageStore) recover(ctx context.Context) error {
 	}
 	s.recovery.LogEnd, s.recovery.Records, s.recovery.Bytes = found.End, found.Records, found.Bytes
 	s.recovery.lastTime = found.LastTime
-	if err := s.cutQueues(next); err != nil { // queues first: none may point past the log
+	doubtful := s.doubtfulQueues(next)
+	if err := s.cutQueues(doubtful, next); err != nil { // queues first: none may point past the log
 		return err
 	}
 	if err := s.repairLog(trusted); err != nil {
 		return err
 	}
-	if err := s.settleQueues(); err != nil {
+	s.recovered = true
+	if err := s.settleQueues(doubtful); err != nil {
 		return err
 	}
 	if err := s.openIndex(); err != nil {
 		return err
 	}
 	if ours && s.writtenByOthers() {
-		return s.newGeneration()
+		if err := s.newGeneration(); err != nil {
+			return err
+		}
 	}
-	return nil
+	if s.recovery.FromPoint {
+		return nil
+	}
+	return s.saveFirstPoint()
 }
 
 // writtenByOthers reports whether the log is not as we left it with our point.
 func (s *DefaultMessageStore) writtenByOthers() bool {
 	return !s.recovery.FromPoint || s.recovery.Clean && s.recovery.Records > 0
+}
+
+// doubtfulQueues lists the queues that may not agree with the end of the log.
+func (s *DefaultMessageStore) doubtfulQueues(met map[*consumequeue.Queue]*numbers) []*consumequeue.Queue {
+	all := s.queues.All()
+	if !s.recovery.FromPoint || !s.recovery.Clean {
+		return all
+	}
+	return slices.DeleteFunc(all, func(q *consumequeue.Queue) bool { return met[q] == nil && q.Known >= 0 })
 }
 
 // checkSegmentSize refuses a log whose only file, by which its size is known,
@@ -144,10 +169,11 @@ func (s *DefaultMessageStore) checkSegmentSize(point recoveryPoint, havePoint bo
 		return nil
 	}
 	if !havePoint && s.recovery.Clean { // as RocketMQ leaves it; its queues tell
-		for _, q := range s.queues.All() {
-			if u, ok := q.At(q.Max() - 1); ok && !u.IsBlank() {
-				want = max(want, int64(u.LogOffset)+int64(u.Size)-int64(s.recovery.LogStart))
+		for u, err := range s.lastUnits() {
+			if err != nil {
+				return err
 			}
+			want = max(want, int64(u.LogOffset)+int64(u.Size)-int64(s.recovery.LogStart))
 		}
 		want = max(want, got)
 	}
@@ -158,31 +184,53 @@ func (s *DefaultMessageStore) checkSegmentSize(point recoveryPoint, havePoint bo
 }
 
 // trustedEnd is the end of what must be readable: see recover.
-func (s *DefaultMessageStore) trustedEnd(point recoveryPoint) message.LogOffset {
+func (s *DefaultMessageStore) trustedEnd(point recoveryPoint) (message.LogOffset, error) {
 	switch {
+	case s.recovery.Clean && s.recovery.FromPoint && s.checkpointIsOf(point.Last):
+		return point.LogOffset, nil // nobody wrote since, so no queue names more
 	case s.recovery.Clean:
-		end := s.lastReferenced()
+		end, err := s.lastReferenced()
 		if s.recovery.FromPoint {
 			end = max(end, point.LogOffset)
 		}
-		return end
+		return end, err
 	case s.recovery.FromPoint:
-		return point.LogOffset
+		return point.LogOffset, nil
 	}
-	return s.log.FileStoredBefore(s.checkpoint.minTimestamp())
+	return s.log.FileStoredBefore(s.checkpoint.minTimestamp()), nil
+}
+
+// checkpointIsOf reports whether the checkpoint is the one that we wrote with the
+// point behind the record last. RocketMQ moves it when it stores a message.
+func (s *DefaultMessageStore) checkpointIsOf(last lastRecord) bool {
+	return s.checkpoint.physic == last.StoreTimestamp && s.checkpoint.logics == last.StoreTimestamp
 }
 
 // lastReferenced is the end of the last record that a queue has. A unit that
 // points at nothing but zeros, or beyond a file, is damaged and does not count.
-func (s *DefaultMessageStore) lastReferenced() message.LogOffset {
-	var end message.LogOffset
-	for _, q := range s.queues.All() {
-		u, ok := q.At(q.Max() - 1)
-		if ok && !u.IsBlank() && s.log.HasBytes(u.LogOffset, int64(u.Size)) {
+func (s *DefaultMessageStore) lastReferenced() (end message.LogOffset, err error) {
+	for u, err := range s.lastUnits() {
+		if err != nil {
+			return 0, err
+		}
+		if s.log.HasBytes(u.LogOffset, int64(u.Size)) {
 			end = max(end, u.LogOffset+message.LogOffset(u.Size))
 		}
 	}
-	return end
+	return end, nil
+}
+
+// lastUnits opens each queue and gives its last unit, if it is there and no blank.
+func (s *DefaultMessageStore) lastUnits() iter.Seq2[consumequeue.Unit, error] {
+	return func(yield func(consumequeue.Unit, error) bool) {
+		for _, q := range s.queues.All() {
+			err := q.Load()
+			u, ok := q.At(q.Max() - 1)
+			if (err != nil || ok && !u.IsBlank()) && !yield(u, err) {
+				return
+			}
+		}
+	}
 }
 
 // rebuildIfRoom is rebuild until the disk is full. What comes then is only
@@ -206,9 +254,15 @@ func (s *DefaultMessageStore) rebuildIfRoom(r *message.DispatchRequest, next map
 
 // rebuild gives one record to its queue and counts it.
 func (s *DefaultMessageStore) rebuild(r *message.DispatchRequest, next map[*consumequeue.Queue]*numbers) error {
-	if q := consumequeue.Find(s.queues, r.Topic(), r.QueueID()); q != nil && r.SysFlag().Queued() && next[q].contradicts(q, r) {
-		s.damagedRecord(r, &message.IllegalError{Field: "queue offset", Value: strconv.FormatInt(int64(r.QueueOffset()), 10),
-			Reason: "is that of another message"})
+	q, err := consumequeue.Find(s.queues, r.Topic(), r.QueueID())
+	if err != nil {
+		return typed(err)
+	}
+	if q != nil && next[q] == nil && q.Known > 0 {
+		next[q] = &numbers{next: q.Known}
+	}
+	if q != nil && r.SysFlag().Queued() && next[q].contradicts(q, r) {
+		s.damagedRecord(r, errNumberTaken(r))
 		return nil
 	}
 	// After a crash a unit may be in the page cache and not on disk, without
@@ -221,7 +275,7 @@ func (s *DefaultMessageStore) rebuild(r *message.DispatchRequest, next map[*cons
 	if !placed {
 		return nil
 	}
-	q := consumequeue.Find(s.queues, r.Topic(), r.QueueID())
+	q = s.lastQueue // that it was put into
 	if next[q] == nil {
 		next[q] = &numbers{next: r.QueueOffset()}
 	}
@@ -229,12 +283,19 @@ func (s *DefaultMessageStore) rebuild(r *message.DispatchRequest, next map[*cons
 	return nil
 }
 
+func errNumberTaken(r *message.DispatchRequest) error {
+	return &message.IllegalError{Field: "queue offset", Value: strconv.FormatInt(int64(r.QueueOffset()), 10), Reason: "is that of another message"}
+}
+
 // cutQueues drops the units behind those that the log has messages for. Where
 // the log has none of a queue any more, those of removed messages stay: they
 // carry the queue's numbering.
-func (s *DefaultMessageStore) cutQueues(next map[*consumequeue.Queue]*numbers) error {
+func (s *DefaultMessageStore) cutQueues(queues []*consumequeue.Queue, next map[*consumequeue.Queue]*numbers) error {
 	empty := s.recovery.LogEnd == s.recovery.LogStart
-	for _, q := range s.queues.All() {
+	for _, q := range queues {
+		if err := q.Load(); err != nil {
+			return typed(err)
+		}
 		if err := q.CorrectMin(s.recovery.LogStart); err != nil {
 			return err
 		}
@@ -242,6 +303,8 @@ func (s *DefaultMessageStore) cutQueues(next map[*consumequeue.Queue]*numbers) e
 		switch n := next[q]; {
 		case n != nil:
 			keep = n.next
+		case q.Known >= 0:
+			keep = q.Known
 		case empty && s.recovery.LogStart == 0:
 			keep = 0
 		}
@@ -270,19 +333,18 @@ func (s *DefaultMessageStore) repairLog(trusted message.LogOffset) error {
 	return err
 }
 
-// settleQueues syncs what recovery wrote, and takes over where each queue ends.
-func (s *DefaultMessageStore) settleQueues() error {
+// settleQueues syncs what recovery wrote, and takes over where each queue ends
+// that was looked at. The next point will know all of them.
+func (s *DefaultMessageStore) settleQueues(queues []*consumequeue.Queue) error {
 	if err := s.queues.Flush(); err != nil {
 		return err
 	}
-	for _, q := range s.queues.All() {
-		if err := q.CorrectMin(s.recovery.LogStart); err != nil {
-			return err
-		}
+	for _, q := range queues {
 		key := queueKey{q.Topic, q.ID}
 		s.counters.set(q.Topic, q.ID, max(q.Max(), s.undispatched[key]))
 		delete(s.undispatched, key)
 	}
+	s.queues.Keep(slices.DeleteFunc(queues, func(q *consumequeue.Queue) bool { return q.Known >= 0 }))
 	for key, next := range s.undispatched {
 		s.counters.set(key.topic, key.id, next)
 	}

@@ -64,7 +64,7 @@ func (s *DefaultMessageStore) Stats() Stats {
 		CallbackPanics: s.stats.callbackPanics.Load(), LagWaits: s.stats.lagWaits.Load(),
 		DispatchFailures: s.stats.dispatchFailures.Load(), IndexFailures: s.stats.indexFailures.Load(),
 		LogStart: s.log.MinOffset(), LogEnd: s.log.Visible(), LogDurable: s.log.Durable(), DirtyBytes: s.log.Dirty(),
-		DispatchedEnd: s.dispatcher.Position(), DispatchLag: s.dispatcher.Lag(), Queues: len(s.queues.All()),
+		DispatchedEnd: s.dispatcher.Position(), DispatchLag: s.dispatcher.Lag(), Queues: s.queues.Len(),
 		BlockedPuts: s.stats.blockedPuts.Load(), Blocked: s.stats.blocked.Load(),
 		BytesStored: s.bytesStored(), DiskTotal: disk.total, DiskFree: disk.free,
 	}

@@ -37,9 +37,14 @@ type DefaultMessageStore struct {
 	dispatchFrom message.LogOffset                // set by recovery: the end of the log, but on a full disk
 	undispatched map[queueKey]message.QueueOffset // during recovery on a full disk: next numbers
 
-	checkpoint checkpoint    // used by the maintenance goroutine, and by Open and teardown
+	checkpoint checkpoint    // used by the maintenance goroutine, and by Open and teardown, like the three below
 	point      recoveryPoint // as it is on disk
 	pointDue   bool          // it may name what is gone
+	pointEnd   atomic.Int64  // its log offset, for everybody
+	ledger     ledger
+
+	recovered bool              // set when Open has found the end of the log
+	vouched   message.LogOffset // of the point that Open began at: what Queue.Known counts lies before it
 
 	// Room and retention; see clean.go and full.go.
 	logFS      segment.FS // for the log; cfg.fs asks the reserve when the disk is full
@@ -65,6 +70,7 @@ type DefaultMessageStore struct {
 	flushKick    chan struct{} // there is something to sync in the log
 	flushPending atomic.Bool   // FlushAsync: a kick was sent and its sync has not begun
 	flushNow     chan struct{} // FlushAsync: do not wait for the interval
+	pointKick    chan struct{} // much was synced since the last recovery point
 	queuesKick   chan struct{} // consume queues have something to sync
 	queuesDirty  atomic.Bool
 	stop         chan struct{} // ends the goroutines
@@ -103,7 +109,7 @@ func Open(ctx context.Context, dir string, cfg Config) (*DefaultMessageStore, er
 	}
 	s := &DefaultMessageStore{
 		cfg: cfg, dir: dir,
-		flushKick: make(chan struct{}, 1), flushNow: make(chan struct{}, 1), queuesKick: make(chan struct{}, 1),
+		flushKick: make(chan struct{}, 1), flushNow: make(chan struct{}, 1), queuesKick: make(chan struct{}, 1), pointKick: make(chan struct{}, 1),
 		cleanings: make(chan cleaning), cleanKick: make(chan struct{}, 1), rolledKick: make(chan struct{}, 1),
 		storedLast: make(map[message.LogOffset]time.Time),
 		stop:       make(chan struct{}), hurry: make(chan struct{}), torndown: make(chan struct{}),
@@ -159,9 +165,10 @@ func (s *DefaultMessageStore) openFiles() error {
 	if err != nil {
 		return err
 	}
+	cache := segment.NewCache(s.cfg.MaxMappedFiles, maxMappedBytes)
 	logCfg := commitlog.Config{
 		FS: s.logFS, Dir: filepath.Join(s.dir, "commitlog"), FileSize: s.cfg.SegmentSize,
-		FileMode: s.cfg.FileMode, DirMode: s.cfg.DirMode,
+		FileMode: s.cfg.FileMode, DirMode: s.cfg.DirMode, Cache: cache,
 		Staged: s.cfg.Flush == FlushSync, SyncTimeout: s.cfg.FlushTimeout, MaxDirty: s.cfg.MaxDirtyBytes, WantFlush: s.flushSoon,
 		AppendCRC: s.cfg.AppendPropertyCRC, Now: s.cfg.Now, StoreHost: s.host, DelayLevels: levels, Damaged: s.damaged,
 		Permit: s.permitFile, Rolled: func() { kick(s.rolledKick) },
@@ -180,7 +187,8 @@ func (s *DefaultMessageStore) openFiles() error {
 	s.cfg.MaxBodySize = int(min(int64(s.cfg.MaxBodySize), s.log.FileSize()-recordRoom)) // the files that are there may be smaller
 	s.queues, err = consumequeue.OpenTable(consumequeue.Config{
 		FS: s.cfg.fs, Dir: filepath.Join(s.dir, "consumequeue"), FileSize: s.cfg.ConsumeQueueFileSize,
-		Default: DefaultConsumeQueueFileSize, FileMode: s.cfg.FileMode, DirMode: s.cfg.DirMode,
+		Default: DefaultConsumeQueueFileSize, FileMode: s.cfg.FileMode, DirMode: s.cfg.DirMode, Cache: cache,
+		Loaded: s.queueLoaded,
 	})
 	if err != nil {
 		return err

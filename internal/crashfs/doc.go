@@ -15,7 +15,7 @@
 //	length of a file (Truncate, WriteAt)     old or new                     Sync of the file
 //	blocks (Allocate)                        nothing to see: zeros either way
 //	entries (Create, Rename, Remove, Link,   per directory, a number of     SyncDir of that directory
-//	MkdirAll)                                the last ones did not happen
+//	Mkdir, MkdirAll)                         the last ones did not happen
 //
 // Old means: since the last Sync, or SyncDir. Syncing a file does not keep its
 // name, and syncing a name does not keep the bytes: an image may have a name

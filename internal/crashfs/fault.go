@@ -12,6 +12,7 @@ type Op string
 // The operations.
 const (
 	OpMkdirAll Op = "mkdirall"
+	OpMkdir    Op = "mkdir"
 	OpCreate   Op = "create"
 	OpOpen     Op = "open"
 	OpOpenRead Op = "openread"

@@ -235,6 +235,16 @@ func (f *FS) mkdirAll(dir string, perm os.FileMode) error {
 	return f.SyncDir(filepath.Dir(dir))
 }
 
+// Mkdir implements segment.FS.
+func (f *FS) Mkdir(dir string, perm os.FileMode) error {
+	if err := f.step(OpMkdir, dir); err != nil {
+		return err
+	}
+	return f.change(filepath.Clean(dir), func() error { return os.Mkdir(dir, perm) }, func(_ *node, name string) change {
+		return change{{name, newDirectory(perm)}}
+	})
+}
+
 // Create implements segment.FS.
 func (f *FS) Create(path string, perm os.FileMode) (segment.Handle, error) {
 	if err := f.step(OpCreate, path); err != nil {

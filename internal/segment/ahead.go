@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -39,12 +40,19 @@ type Ahead struct {
 	mu      sync.Mutex
 	waiting []waiter
 
-	span     int64   // owned by the goroutine: how much is kept ready now, up to cfg.Window
-	warm     int64   // owned by the goroutine: populated up to here
-	renewed  int64   // owned by the goroutine: the writer's position at the last renewal
-	slow     bool    // owned by the goroutine: so little was written between two syncs that nothing is populated
-	made     []*File // owned by the goroutine, then by Close: files it made that the writer may not have reached
-	closeErr error   // owned by once
+	span     int64      // owned by the goroutine: how much is kept ready now, up to cfg.Window
+	warm     int64      // owned by the goroutine: populated up to here
+	renewed  int64      // owned by the goroutine: the writer's position at the last renewal
+	slow     bool       // owned by the goroutine: so little was written between two syncs that nothing is populated
+	held     []heldFile // owned by the goroutine, then by Close: from the writer's file on
+	closeErr error      // owned by once
+}
+
+// heldFile is a file that is pinned so that the writer finds it mapped.
+type heldFile struct {
+	*File
+
+	made bool // by this Ahead
 }
 
 // waiter is one call of Wait. result has room for the answer, so a caller who left holds nobody up.
@@ -221,7 +229,6 @@ func (a *Ahead) extend(target int64) error {
 		if reached > ready && (err == nil || !a.cfg.Populate) {
 			a.ready.Store(reached)
 		}
-		f.Unpin()
 		if err != nil {
 			return err
 		}
@@ -252,12 +259,8 @@ func (a *Ahead) makeNext() error {
 	if next == 0 || a.pos.Load() < due {
 		return nil
 	}
-	f, err := a.fileFor(next)
-	if err != nil {
-		return err
-	}
-	f.Unpin()
-	return nil
+	_, err := a.fileFor(next)
+	return err
 }
 
 // nextFile returns the base of the file after the writer's, and the position at which it is due; 0 if it is there, or
@@ -271,26 +274,53 @@ func (a *Ahead) nextFile() (base, due int64) {
 	return base, base - size/2
 }
 
-// fileFor returns the file that holds off, pinned, making it if it is the next one.
+// fileFor returns the file that holds off, making it if it is the next one. It is held until the writer has left it.
 func (a *Ahead) fileFor(off int64) (*File, error) {
-	if f := a.files.Acquire(off); f != nil {
-		return f, nil
+	a.letGo(a.pos.Load())
+	for _, f := range a.held {
+		if f.base <= off && off < f.End() {
+			return f.File, nil
+		}
 	}
+	made := false
+	f := a.files.Acquire(off)
+	if f == nil {
+		var err error
+		if f, err = a.makeFile(off - off%a.files.size); err != nil {
+			return nil, err
+		}
+		made = true
+	}
+	a.held = append(a.held, heldFile{f, made})
+	return f, nil
+}
+
+// makeFile makes the file at base, if that is permitted, and pins it.
+func (a *Ahead) makeFile(base int64) (*File, error) {
 	if a.cfg.Permit != nil {
 		if err := a.cfg.Permit(); err != nil {
 			return nil, err
 		}
 	}
-	f, err := a.files.Create(off - off%a.files.size)
+	f, err := a.files.Create(base)
 	if err != nil {
 		return nil, err
 	}
-	pos := a.pos.Load()
-	a.made = append(slices.DeleteFunc(a.made, func(g *File) bool { return g.base < pos }), f)
 	if !f.Pin() {
 		return nil, ErrClosed
 	}
 	return f, nil
+}
+
+// letGo unpins the files that end at or before pos, and those that can not be used, for another attempt.
+func (a *Ahead) letGo(pos int64) {
+	a.held = slices.DeleteFunc(a.held, func(f heldFile) bool {
+		if f.End() > pos && f.state.Load()&broken == 0 {
+			return false
+		}
+		f.Unpin()
+		return true
+	})
 }
 
 // populate makes the part of span that is not yet present in memory. Errors do not matter: a page that is not present
@@ -341,10 +371,11 @@ func (s *Files) removeUnused(a *Ahead) error {
 	if s.ahead == a {
 		s.ahead = nil
 	}
-	unused := make(map[*File]bool, len(a.made))
-	for _, f := range a.made {
-		unused[f] = true
+	unused := make(map[*File]bool, len(a.held))
+	for _, f := range a.held {
+		unused[f.File] = f.made
 	}
+	a.letGo(math.MaxInt64)
 	removed, err := s.removeFrom(a.pos.Load(), func(f *File) bool { return unused[f] })
 	if err != nil || len(removed) == 0 {
 		return err

@@ -9,24 +9,20 @@ import (
 
 // Create makes the next file. base is the end of the last file, or, in an empty list, any multiple of the file size.
 // When it returns nil the file has its full length, its first step has blocks, and its entry in the directory is
-// durable. On an error the list is unchanged and no file is left (on a full disk it matches ErrNoSpace).
+// durable; of a list that is Derived, the first file has that after the next Sync, or the next Create. On an error the
+// list is unchanged and no file is left (on a full disk it matches ErrNoSpace).
 func (s *Files) Create(base int64) (*File, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.checkNext(base); err != nil {
 		return nil, fmt.Errorf("create segment: %w", err)
 	}
-	if err := s.makeDir(); err != nil {
+	if err := s.beforeNext(); err != nil {
 		return nil, fmt.Errorf("create segment: %w", err)
 	}
-	path := filepath.Join(s.dir, FileName(base))
-	h, err := s.fs.Create(path, s.fileMode)
-	if err != nil {
+	f := &File{list: s, base: base}
+	if err := f.create(); err != nil {
 		return nil, fmt.Errorf("create segment: %w", err)
-	}
-	f, err := s.complete(h, base, path)
-	if err != nil {
-		return nil, fmt.Errorf("create segment: %w", errors.Join(err, s.discard(h, path)))
 	}
 	s.publish(append(slices.Clip(s.Snapshot()), f))
 	return f, nil
@@ -46,10 +42,18 @@ func (s *Files) checkNext(base int64) error {
 	return nil
 }
 
-// makeDir makes the directory for the first file, and syncs its parent even if it exists: whoever made it may have
-// died before doing so.
-func (s *Files) makeDir() error {
-	if s.Last() != nil {
+// beforeNext does what must be on disk before the next file is. For the first file it makes the directory, and syncs its
+// parent even if it exists: whoever made it may have died before doing so.
+func (s *Files) beforeNext() error {
+	last := s.Last()
+	switch {
+	case last != nil && s.derived: // a file of no bytes is a remnant only if it is the last one
+		if last.Pin() {
+			_ = last.Sync() // Sync of the list will say so
+			last.Unpin()
+		}
+		return s.syncDir()
+	case last != nil || s.derived:
 		return nil
 	}
 	if err := s.fs.MkdirAll(s.dir, s.dirMode); err != nil {
@@ -58,30 +62,43 @@ func (s *Files) makeDir() error {
 	return s.fs.SyncDir(filepath.Dir(s.dir))
 }
 
-// complete brings a new file to the state that Create promises.
-func (s *Files) complete(h Handle, base int64, path string) (f *File, err error) {
-	if err := h.Truncate(s.size); err != nil {
-		return nil, err
+// create makes the file, mapped. After an error nothing is left of it.
+func (f *File) create() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.list.cache.admit(f)
+	h, err := f.list.fs.Create(f.Path(), f.list.fileMode)
+	if err != nil {
+		f.list.cache.forget(f)
+		return err
 	}
-	if err := h.Allocate(0, s.step); err != nil {
-		return nil, err
+	if err = f.list.complete(h); err == nil {
+		err = f.adopt(h)
 	}
-	if err := h.Sync(); err != nil {
-		return nil, err
+	if err != nil {
+		f.list.cache.forget(f)
+		f.list.dirChanges.Add(1)
+		return errors.Join(err, h.Close(), f.list.fs.Remove(f.Path()))
 	}
-	s.dirChanges.Add(1)
-	if err := s.syncDir(); err != nil {
-		return nil, err
-	}
-	if f, err = s.openFile(h, base, path); err != nil {
-		return nil, err
-	}
-	f.blocks.Store(s.step)
-	return f, nil
+	f.blocks.Store(f.list.firstStep)
+	f.state.Store(mapped | used)
+	return nil
 }
 
-// discard removes a file that could not be completed.
-func (s *Files) discard(h Handle, path string) error {
+// complete brings a new file to the state that Create promises.
+func (s *Files) complete(h Handle) error {
+	if err := h.Truncate(s.size); err != nil {
+		return err
+	}
+	if err := h.Allocate(0, s.firstStep); err != nil {
+		return err
+	}
 	s.dirChanges.Add(1)
-	return errors.Join(h.Close(), s.fs.Remove(path))
+	if s.derived && s.Last() == nil {
+		return nil
+	}
+	if err := h.Sync(); err != nil {
+		return err
+	}
+	return s.syncDir()
 }

@@ -52,11 +52,11 @@ const (
 // stop every goroutine at the next garbage collection. It syncs even if all was zero, because the zeros may be those
 // of an earlier cut that never reached the disk.
 func (f *File) zeroFrom(off int64) (zeroed int64, err error) {
-	buf, zeros := make([]byte, min(cutChunk, f.size)), make([]byte, cutPage)
-	for at := off; at < f.size; {
-		chunk := buf[:min(cutChunk-at%cutChunk, f.size-at)]
+	buf, zeros := make([]byte, min(cutChunk, f.list.size)), make([]byte, cutPage)
+	for at := off; at < f.list.size; {
+		chunk := buf[:min(cutChunk-at%cutChunk, f.list.size-at)]
 		if n, err := f.handle.ReadAt(chunk, at); n < len(chunk) {
-			return zeroed, fmt.Errorf("read %s at %d: %w", f.path, at+int64(n), unexpected(err))
+			return zeroed, fmt.Errorf("read %s at %d: %w", f.Path(), at+int64(n), unexpected(err))
 		}
 		last, err := f.zeroPages(chunk, at, zeros)
 		if last > 0 {
@@ -78,7 +78,7 @@ func (f *File) zeroPages(chunk []byte, at int64, zeros []byte) (last int64, err 
 		if page := chunk[from:to]; !bytes.Equal(page, zeros[:len(page)]) {
 			last = int64(from + lastNonZero(page))
 			if _, err := f.handle.WriteAt(zeros[:to-from], at+int64(from)); err != nil {
-				return last, fmt.Errorf("zero %s at %d: %w", f.path, at+int64(from), err)
+				return last, fmt.Errorf("zero %s at %d: %w", f.Path(), at+int64(from), err)
 			}
 		}
 		from = to

@@ -59,6 +59,13 @@ func (f *failFS) MkdirAll(dir string, perm os.FileMode) error {
 	return f.FS.MkdirAll(dir, perm)
 }
 
+func (f *failFS) Mkdir(dir string, perm os.FileMode) error {
+	if err := f.step("mkdir", dir); err != nil {
+		return err
+	}
+	return f.FS.Mkdir(dir, perm)
+}
+
 func (f *failFS) Create(path string, perm os.FileMode) (Handle, error) {
 	if err := f.step("create", path); err != nil {
 		return nil, err

@@ -1,8 +1,10 @@
 package segment
 
 import (
+	"cmp"
 	"fmt"
 	"os"
+	"path/filepath"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
@@ -10,47 +12,47 @@ import (
 	"github.com/pocketmq/pocketmq/internal/mmap"
 )
 
-// File is one file of a list. All methods may be called concurrently; those that touch the file itself need a pin.
+// File is one file of a list. All methods may be called concurrently; those that touch the file itself need a pin. It
+// is open and mapped from its first pin on until Cache closes it, or it leaves its list: a store may have very many
+// files, so a File is small and keeps nothing that can be computed.
 type File struct {
-	base, size, step int64
-	path             string
-	fs               FS
-	handle           Handle
-	view             Mapping
+	list *Files
+	base int64
 
-	pins    atomic.Int32                    // number of pins, plus retired
-	drop    atomic.Bool                     // remove the name when the last pin is gone
-	prepare sync.Mutex                      // one allocation at a time
-	blocks  atomic.Int64                    // bytes from the start that have blocks
-	seen    atomic.Pointer[[]atomic.Uint32] // see MakeResident; nil before the first
-}
+	state atomic.Int32 // see pin.go
+	dirty atomic.Bool  // may hold something that is not synced
+	drop  atomic.Bool  // remove the name when the last pin is gone
 
-// openFile maps the first size bytes of an open file. The file takes the handle over only if there is no error.
-func (s *Files) openFile(h Handle, base int64, path string) (*File, error) {
-	view, err := h.Map(s.size)
-	if err != nil {
-		return nil, err
-	}
-	return &File{base: base, size: s.size, step: s.step, path: path, fs: s.fs, handle: h, view: view}, nil
+	seen atomic.Pointer[[]atomic.Uint32] // see MakeResident; nil before the first
+
+	blocks atomic.Int64 // bytes from the start that have blocks
+
+	mu     sync.Mutex  // one opening, closing, or allocation at a time
+	id     mmap.FileID // guarded by mu
+	failed error       // guarded by mu: the first sync that failed
+	clean  bool        // guarded by mu: the Cache closed it, and nothing was unsynced
+	handle Handle      // changed with mu held and without pins; who has a pin may read it
+	view   Mapping     // like handle
+	slot   int         // guarded by the Cache: where it counts the file
 }
 
 // Base returns the absolute offset of the first byte.
 func (f *File) Base() int64 { return f.base }
 
 // Size returns the length in bytes, the same for each file of a list.
-func (f *File) Size() int64 { return f.size }
+func (f *File) Size() int64 { return f.list.size }
 
 // End returns the absolute offset just past the last byte.
-func (f *File) End() int64 { return f.base + f.size }
+func (f *File) End() int64 { return f.base + f.list.size }
 
 // Path returns where the file lies, or lay before it was removed.
-func (f *File) Path() string { return f.path }
+func (f *File) Path() string { return filepath.Join(f.list.dir, FileName(f.base)) }
 
 // Bytes returns the whole mapping. It is valid while the caller's pin lasts, and must be touched under Catch, and
 // stored to only below Allocated. Without any pin it panics.
 func (f *File) Bytes() []byte {
-	if f.pins.Load()&^retired == 0 {
-		panic("segment: Bytes of " + f.path + " without a pin")
+	if f.state.Load()&counted == 0 {
+		panic("segment: Bytes of " + f.Path() + " without a pin")
 	}
 	return f.view.Bytes()
 }
@@ -80,19 +82,47 @@ func (f *File) WriteAt(p []byte, off int64) (int, error) {
 	if err := f.check(off, int64(len(p))); err != nil {
 		return 0, err
 	}
+	f.dirty.Store(true)
 	return f.handle.WriteAt(p, off)
 }
 
+// MarkDirty says that something was stored through the mapping, by somebody who will let the last pin go before a Sync.
+func (f *File) MarkDirty() {
+	if !f.dirty.Load() {
+		f.dirty.Store(true)
+	}
+}
+
+// DataEnd returns a position in the file from which on it reads as zeros, as far as the filesystem knows without
+// reading: the end of the last range that is not a hole. Needs a pin.
+func (f *File) DataEnd() (int64, error) { return f.handle.DataEnd(f.list.size) }
+
 func (f *File) check(off, n int64) error {
-	if off < 0 || off > f.size-n {
-		return fmt.Errorf("%s: %w: %d bytes at %d of %d", f.path, ErrBadOffset, n, off, f.size)
+	if off < 0 || off > f.list.size-n {
+		return fmt.Errorf("%s: %w: %d bytes at %d of %d", f.Path(), ErrBadOffset, n, off, f.list.size)
 	}
 	return nil
 }
 
 // Sync returns nil when everything stored and written to the file before the call is durable. Needs a pin. After an
-// error a further Sync proves nothing.
-func (f *File) Sync() error { return f.handle.Sync() }
+// error nobody knows what is kept, and a further sync would prove nothing: every later call returns that error.
+func (f *File) Sync() error {
+	if err := f.failure(nil); err != nil {
+		return err
+	}
+	f.dirty.Store(false) // before: what is stored from here on may need another one
+	return f.failure(f.handle.Sync())
+}
+
+// failure returns the first sync that failed; err is the newest.
+func (f *File) failure(err error) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.failed == nil && f.state.Load()&broken == 0 {
+		f.failed = err
+	}
+	return cmp.Or(f.failed, err)
+}
 
 // Populate makes the pages of the n bytes at off of the file present and writable, where the system can do that.
 // They become dirty. The range must be below Allocated. Needs a pin.
@@ -105,12 +135,12 @@ func (f *File) Drop(off, n int64) error { return f.view.Drop(off, n) }
 // CheckInPlace returns a *MovedError if the path no longer leads to this file: somebody else removed or replaced it,
 // and what is written here is lost with the last pin. Needs a pin.
 func (f *File) CheckInPlace() error {
-	same, err := f.handle.StillAt(f.path)
+	same, err := f.handle.StillAt(f.Path())
 	if err != nil {
-		return fmt.Errorf("check %s: %w", f.path, err)
+		return fmt.Errorf("check %s: %w", f.Path(), err)
 	}
 	if !same {
-		return &MovedError{Path: f.path}
+		return &MovedError{Path: f.Path()}
 	}
 	return nil
 }

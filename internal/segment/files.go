@@ -13,8 +13,16 @@ type Config struct {
 	FS  FS     // nil means OS
 	Dir string // holds nothing but the files; made with the first one
 
-	FileSize int64 // bytes of each file; 0 takes the size of the files present
-	Step     int64 // bytes allocated at a time, rounded up to whole pages; 0 means a whole file
+	FileSize  int64 // bytes of each file; 0 takes the size of the files present
+	Step      int64 // most bytes allocated at a time, rounded up to whole pages; 0 means a whole file
+	FirstStep int64 // bytes allocated with the file; each step after it is as long as all before, up to Step; 0 means Step
+
+	Cache *Cache // bounds how many files are mapped, together with those of other lists; nil means no bound
+
+	// Derived says that a list that is lost can be made again, and that there are very many: Create of the first file
+	// syncs nothing, Sync does that later, and the directory is made, and its entry made durable, by the caller. A
+	// crash before Sync may leave the file with no bytes.
+	Derived bool
 
 	FileMode, DirMode os.FileMode // before umask; 0 means 0600 and 0700
 }
@@ -23,8 +31,11 @@ type Config struct {
 type Files struct {
 	fs                FS
 	dir               string
-	size, step        int64
+	size              int64
+	firstStep, step   int64
+	cache             *Cache
 	fileMode, dirMode os.FileMode
+	derived           bool
 
 	list atomic.Pointer[[]*File]
 
@@ -83,8 +94,8 @@ func (s *Files) publish(list []*File) { s.list.Store(&list) }
 // entries of the directory. It syncs whole files, one after the other. After an error nobody knows what is kept, and
 // a further Sync proves nothing. Offsets without a file are passed over.
 func (s *Files) Sync(from, to int64) error {
-	for _, f := range s.Snapshot() {
-		if f.End() <= from || f.base >= to || !f.Pin() {
+	for _, f := range s.within(from, to) {
+		if f.isClean() || !f.Pin() {
 			continue
 		}
 		err := f.Sync()
@@ -94,6 +105,18 @@ func (s *Files) Sync(from, to int64) error {
 		}
 	}
 	return s.syncDir()
+}
+
+// within returns the files that hold a byte of [from, to).
+func (s *Files) within(from, to int64) []*File {
+	list := s.Snapshot()
+	if len(list) == 0 {
+		return nil
+	}
+	first := list[0].base
+	lo := min(max(from-first, 0)/s.size, int64(len(list)))
+	hi := min((max(to-first, 0)+s.size-1)/s.size, int64(len(list)))
+	return list[lo:max(lo, hi)]
 }
 
 // syncDir syncs the directory if an entry changed since the last time. Open counts as a change: whoever made the files
@@ -115,15 +138,16 @@ func (s *Files) syncDir() error {
 	return nil
 }
 
-// CheckInPlace returns a *MovedError if a file of the list was removed or replaced by somebody else.
+// CheckInPlace returns a *MovedError if a file of the list that is mapped, or the first one, was removed or replaced by
+// somebody else. Of others that is noticed when they are opened again.
 func (s *Files) CheckInPlace() error {
-	for _, f := range s.Snapshot() {
-		if !f.Pin() {
-			continue // removed by ourselves meanwhile
+	for i, f := range s.Snapshot() {
+		if i > 0 && f.state.Load()&mapped == 0 || !f.Pin() {
+			continue // closed, or removed by ourselves meanwhile
 		}
 		err := f.CheckInPlace()
 		f.Unpin()
-		if err != nil && !f.isRetired() {
+		if err != nil && !f.removed() {
 			return err
 		}
 	}

@@ -3,6 +3,8 @@ package segment
 import (
 	"io"
 	"os"
+
+	"github.com/pocketmq/pocketmq/internal/mmap"
 )
 
 // FS is the one seam between the store and the operating system: everything that reads or changes a directory.
@@ -11,6 +13,10 @@ import (
 type FS interface {
 	// MkdirAll makes dir and the parents it lacks, and syncs each directory that gained an entry.
 	MkdirAll(dir string, perm os.FileMode) error
+
+	// Mkdir makes one directory, whose parent exists; an error matches fs.ErrExist if there is something of that name. Not
+	// durable before SyncDir of the parent.
+	Mkdir(dir string, perm os.FileMode) error
 
 	// Create makes a file that must not exist, for reading and writing. Its entry is not durable before SyncDir.
 	Create(path string, perm os.FileMode) (Handle, error)
@@ -47,6 +53,13 @@ type Handle interface {
 
 	// Size returns the length in bytes.
 	Size() (int64, error)
+
+	// ID tells the file from others; the zero value means that the system does not say.
+	ID() (mmap.FileID, error)
+
+	// DataEnd returns a position from which on the file, which is size bytes long, is known to read as zeros: the end
+	// of its last range that is no hole.
+	DataEnd(size int64) (int64, error)
 
 	// Truncate sets the length. What is added reads as zeros and has no blocks.
 	Truncate(size int64) error

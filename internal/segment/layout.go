@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"path/filepath"
 	"strconv"
+
+	"github.com/pocketmq/pocketmq/internal/mmap"
 )
 
 // nameLength is the number of digits in a file name.
@@ -35,6 +37,7 @@ type entry struct {
 	path string
 	base int64
 	size int64
+	id   mmap.FileID
 }
 
 // fileSize returns the size every entry must have: want, or that of the first one.

@@ -7,16 +7,19 @@ import (
 	"io/fs"
 	"path/filepath"
 	"slices"
+
+	"github.com/pocketmq/pocketmq/internal/mmap"
 )
 
-// Open opens the files of a directory; a missing directory is an empty list. Every entry must be a regular file named
+// Open lists the files of a directory; a missing directory is an empty list. It opens none: that is what the first pin
+// of a file does. Every entry must be a regular file named
 // by 20 digits (else *ForeignFileError) of the right length (else *SizeError), and the files must follow each other
 // (else *GapError). One leftover is repaired: a last file of zero length, from a crash while it was made, is removed.
 // On an error nothing was changed on disk.
 func Open(cfg Config) (*Files, error) {
 	s := &Files{
 		fs: cfg.FS, dir: filepath.Clean(cfg.Dir),
-		fileMode: cmp.Or(cfg.FileMode, 0o600), dirMode: cmp.Or(cfg.DirMode, 0o700),
+		fileMode: cmp.Or(cfg.FileMode, 0o600), dirMode: cmp.Or(cfg.DirMode, 0o700), cache: cfg.Cache, derived: cfg.Derived,
 	}
 	if s.fs == nil {
 		s.fs = OS
@@ -29,15 +32,19 @@ func Open(cfg Config) (*Files, error) {
 	if s.size, err = fileSize(s.dir, cfg.FileSize, found); err != nil {
 		return nil, fmt.Errorf("open segments: %w", err)
 	}
-	s.step = min(roundUp(min(cmp.Or(max(cfg.Step, 0), s.size), s.size), pageSize()), s.size)
+	s.step = s.wholePages(cmp.Or(max(cfg.Step, 0), s.size))
+	s.firstStep = min(s.wholePages(cmp.Or(max(cfg.FirstStep, 0), s.step)), s.step)
 	if err := checkEntries(found, s.size); err != nil {
 		return nil, fmt.Errorf("open segments: %w", err)
 	}
-	if err := s.openAll(found); err != nil {
-		return nil, fmt.Errorf("open segments: %w", errors.Join(err, s.Close()))
+	if err := s.take(found); err != nil {
+		return nil, fmt.Errorf("open segments: %w", err)
 	}
 	return s, nil
 }
+
+// wholePages returns n rounded up to whole pages, but no more than a file.
+func (s *Files) wholePages(n int64) int64 { return min(roundUp(min(n, s.size), pageSize()), s.size) }
 
 // scan lists the directory in order of base offset.
 func (s *Files) scan() ([]entry, error) {
@@ -73,47 +80,26 @@ func (s *Files) inspect(name string) (entry, error) {
 	if !info.Mode().IsRegular() {
 		return entry{}, &ForeignFileError{Path: path, Reason: errNotARegular.Error()}
 	}
-	return entry{path: path, base: base, size: info.Size()}, nil
+	return entry{path: path, base: base, size: info.Size(), id: mmap.FileIDOf(info)}, nil
 }
 
-// openAll opens and maps what was found, and then, when nothing can fail any more, removes an empty last file.
-func (s *Files) openAll(found []entry) error {
-	var unfinished string
+// take makes the list of what was found. An empty last file is removed.
+func (s *Files) take(found []entry) error {
 	if last := len(found) - 1; last >= 0 && found[last].size == 0 {
-		unfinished, found = found[last].path, found[:last]
-	}
-	list := make([]*File, 0, len(found))
-	for _, e := range found {
-		f, err := s.openExisting(e)
-		if err != nil {
+		if err := s.fs.Remove(found[last].path); err != nil {
 			return err
 		}
-		list = append(list, f)
-		s.publish(list)
 		s.dirChanges.Add(1)
+		found = found[:last]
 	}
-	if unfinished == "" {
+	if len(found) == 0 {
 		return nil
 	}
+	list := make([]*File, len(found))
+	for i, e := range found {
+		list[i] = &File{list: s, base: e.base, id: e.id}
+	}
+	s.publish(list)
 	s.dirChanges.Add(1)
-	return s.fs.Remove(unfinished)
-}
-
-func (s *Files) openExisting(e entry) (*File, error) {
-	h, err := s.fs.Open(e.path)
-	if err != nil {
-		return nil, err
-	}
-	size, err := h.Size()
-	if err == nil && size != s.size { // it changed since it was listed
-		err = &SizeError{Path: e.path, Got: size, Want: s.size}
-	}
-	if err != nil {
-		return nil, errors.Join(err, h.Close())
-	}
-	f, err := s.openFile(h, e.base, e.path)
-	if err != nil {
-		return nil, errors.Join(err, h.Close())
-	}
-	return f, nil
+	return nil
 }

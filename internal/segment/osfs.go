@@ -41,6 +41,8 @@ func (fsys osFS) MkdirAll(dir string, perm os.FileMode) error {
 	return mmap.SyncDir(parent)
 }
 
+func (osFS) Mkdir(dir string, perm os.FileMode) error { return mmap.NoSpace(os.Mkdir(dir, perm)) }
+
 func (osFS) Create(path string, perm os.FileMode) (Handle, error) {
 	f, err := mmap.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, perm)
 	if err != nil {
@@ -97,6 +99,16 @@ func (h *osHandle) Size() (int64, error) {
 	}
 	return info.Size(), nil
 }
+
+func (h *osHandle) ID() (mmap.FileID, error) {
+	info, err := h.f.Stat()
+	if err != nil {
+		return mmap.FileID{}, err
+	}
+	return mmap.FileIDOf(info), nil
+}
+
+func (h *osHandle) DataEnd(size int64) (int64, error) { return mmap.DataEnd(h.f, size) }
 
 func (h *osHandle) Truncate(size int64) error   { return mmap.NoSpace(h.f.Truncate(size)) }
 func (h *osHandle) Allocate(off, n int64) error { return mmap.Allocate(h.f, off, n) }

@@ -92,7 +92,7 @@ func TestUnpinWithoutPinPanics(t *testing.T) {
 	f := s.First()
 	require.Panics(t, func() { f.Bytes() })
 	require.Panics(t, func() { f.Unpin() })
-	f.pins.Store(0) // the list of this test goes on
+	f.state.Store(mapped) // the list of this test goes on
 }
 
 func TestReleaseHappensExactlyOnce(t *testing.T) {

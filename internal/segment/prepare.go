@@ -16,26 +16,31 @@ func (f *File) Prepare(upTo int64) error {
 	if upTo <= f.blocks.Load() {
 		return nil
 	}
-	if upTo > f.size {
-		return fmt.Errorf("prepare %s: %w: byte %d of %d", f.path, ErrBadOffset, upTo, f.size)
+	if upTo > f.list.size {
+		return fmt.Errorf("prepare %s: %w: byte %d of %d", f.Path(), ErrBadOffset, upTo, f.list.size)
 	}
-	f.prepare.Lock()
-	defer f.prepare.Unlock()
-	err := f.allocate(min(roundUp(upTo, f.step), f.size))
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	err := f.allocate(min(roundUp(upTo, f.nextStep()), f.list.size))
 	if errors.Is(err, ErrNoSpace) {
-		err = f.allocate(min(roundUp(upTo, pageSize()), f.size))
+		err = f.allocate(min(roundUp(upTo, pageSize()), f.list.size))
 	}
 	return err
 }
 
-// allocate gives the first upTo bytes blocks. The caller holds f.prepare.
+// nextStep is how much is allocated at a time: as much as there is already, within bounds.
+func (f *File) nextStep() int64 {
+	return min(max(f.blocks.Load(), f.list.firstStep), f.list.step)
+}
+
+// allocate gives the first upTo bytes blocks. The caller holds f.mu.
 func (f *File) allocate(upTo int64) error {
 	have := f.blocks.Load()
 	if upTo <= have {
 		return nil
 	}
 	if err := f.handle.Allocate(have, upTo-have); err != nil {
-		return fmt.Errorf("prepare %s: %w", f.path, err)
+		return fmt.Errorf("prepare %s: %w", f.Path(), err)
 	}
 	f.blocks.Store(upTo)
 	return nil

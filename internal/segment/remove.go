@@ -16,7 +16,7 @@ func (s *Files) RemoveBefore(off int64) (removed []string, err error) {
 	for list := s.Snapshot(); len(list) > 1 && list[0].End() <= off; list = s.Snapshot() {
 		err := s.remove(list[0])
 		if list[0].isRetired() {
-			removed = append(removed, list[0].path)
+			removed = append(removed, list[0].Path())
 		}
 		if err != nil {
 			return removed, err
@@ -26,21 +26,31 @@ func (s *Files) RemoveBefore(off int64) (removed []string, err error) {
 }
 
 // remove takes the first or last file out of the list and off the disk. If its name can not be removed, the
-// file stays in the list. The caller holds mu and syncs the directory.
+// file stays in the list. The caller holds s.mu and syncs the directory.
 func (s *Files) remove(f *File) error {
-	if mmap.UnlinkMapped {
-		if err := s.fs.Remove(f.path); err != nil {
-			return fmt.Errorf("remove segment: %w", err)
-		}
-	} else {
-		f.drop.Store(true) // the name can go only after the mapping
+	idle, err := s.unlink(f)
+	if err == nil && idle {
+		err = f.release()
 	}
-	s.dirChanges.Add(1)
-	s.publish(slices.DeleteFunc(slices.Clone(s.Snapshot()), func(g *File) bool { return g == f }))
-	if err := f.retire(); err != nil {
+	if err != nil {
 		return fmt.Errorf("remove segment: %w", err)
 	}
 	return nil
+}
+
+// unlink is remove but for the memory, and reports whether nobody has a pin. Nobody opens the file meanwhile, and finds
+// it gone without being retired.
+func (s *Files) unlink(f *File) (idle bool, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !mmap.UnlinkMapped {
+		f.drop.Store(true) // the name can go only after the mapping
+	} else if err := s.fs.Remove(f.Path()); err != nil {
+		return false, err
+	}
+	s.dirChanges.Add(1)
+	s.publish(slices.DeleteFunc(slices.Clone(s.Snapshot()), func(g *File) bool { return g == f }))
+	return f.state.Or(retired)&(retired|counted) == 0, nil
 }
 
 // removeFrom removes the files whose base is at or after base, newest first, as long as allowed agrees. The caller
@@ -49,7 +59,7 @@ func (s *Files) removeFrom(base int64, allowed func(*File) bool) (removed []stri
 	for last := s.Last(); last != nil && last.base >= base && allowed(last); last = s.Last() {
 		err := s.remove(last)
 		if last.isRetired() {
-			removed = append(removed, last.path)
+			removed = append(removed, last.Path())
 		}
 		if err != nil {
 			return removed, err

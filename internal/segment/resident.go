@@ -23,7 +23,7 @@ const (
 // a second. So it makes such a fault unlikely, not impossible. Errors are not its business: the guarded access meets
 // them. Needs a pin.
 func (f *File) MakeResident(off, n, limit int64) int64 {
-	limit = min(limit, f.size)
+	limit = min(limit, f.list.size)
 	end := min(off+n, limit)
 	if off < 0 || off >= end {
 		return off + n
@@ -44,7 +44,7 @@ func (f *File) chunks() []atomic.Uint32 {
 	if seen := f.seen.Load(); seen != nil {
 		return *seen
 	}
-	seen := make([]atomic.Uint32, (f.size+residentChunk-1)/residentChunk)
+	seen := make([]atomic.Uint32, (f.list.size+residentChunk-1)/residentChunk)
 	f.seen.CompareAndSwap(nil, &seen)
 	return *f.seen.Load()
 }

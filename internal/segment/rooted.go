@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 )
 
 // Rooted returns base with one more rule: below root no path may lead through a symbolic link. The root itself, and
@@ -20,29 +21,42 @@ const separator = string(filepath.Separator)
 type rooted struct {
 	base FS
 	root string
+	last atomic.Pointer[string] // a directory that was found in order, with those above it, a moment ago
 }
 
-// check refuses a link among the existing components of path below the root.
-func (r *rooted) check(path string) error {
-	rel, inside := strings.CutPrefix(filepath.Clean(path), strings.TrimSuffix(r.root, separator)+separator)
-	if !inside {
+// check refuses a link among the existing components of the directory dir below the root. Calls for one directory, and
+// for its neighbours, tend to follow each other: what the call before has looked at is not looked at again.
+func (r *rooted) check(dir string) error {
+	dir = filepath.Clean(dir)
+	if !within(r.root, dir) || dir == r.root {
 		return nil // elsewhere, or the root itself
 	}
-	at := r.root
-	for part := range strings.SplitSeq(rel, separator) {
-		at = filepath.Join(at, part)
-		info, err := r.base.Lstat(at)
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		if info.Mode()&os.ModeSymlink != 0 {
-			return &ForeignFileError{Path: at, Reason: "symbolic link inside the store"}
-		}
+	if last := r.last.Load(); last != nil && within(dir, *last) {
+		return nil
+	}
+	if err := r.check(filepath.Dir(dir)); err != nil {
+		return err
+	}
+	info, err := r.base.Lstat(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if info.Mode()&os.ModeSymlink != 0 {
+		return &ForeignFileError{Path: dir, Reason: "symbolic link inside the store"}
+	}
+	if info.IsDir() {
+		r.last.Store(&dir)
 	}
 	return nil
+}
+
+// within reports whether path is dir or lies below it.
+func within(dir, path string) bool {
+	rest, ok := strings.CutPrefix(path, dir)
+	return ok && (rest == "" || rest[0] == filepath.Separator || strings.HasSuffix(dir, separator))
 }
 
 func (r *rooted) MkdirAll(dir string, perm os.FileMode) error {
@@ -50,6 +64,13 @@ func (r *rooted) MkdirAll(dir string, perm os.FileMode) error {
 		return err
 	}
 	return r.base.MkdirAll(dir, perm)
+}
+
+func (r *rooted) Mkdir(dir string, perm os.FileMode) error {
+	if err := r.check(dir); err != nil {
+		return err
+	}
+	return r.base.Mkdir(dir, perm)
 }
 
 func (r *rooted) Create(path string, perm os.FileMode) (Handle, error) {
