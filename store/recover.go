@@ -91,8 +91,7 @@ func (s *DefaultMessageStore) recover(ctx context.Context) error {
 		return err
 	}
 	pointErr := readOwn(s.cfg.fs, s.dir, pointFile, &point)
-	ours := pointErr == nil && point.Generation == s.primary.Generation
-	if !ours {
+	if pointErr != nil || point.Generation != s.primary.Generation {
 		point = recoveryPoint{SegmentSize: point.SegmentSize}
 	}
 	if err := s.checkSegmentSize(point, pointErr == nil); err != nil {
@@ -135,7 +134,7 @@ func (s *DefaultMessageStore) recover(ctx context.Context) error {
 	if err := s.openIndex(); err != nil {
 		return err
 	}
-	if ours && s.writtenByOthers() {
+	if s.writtenByOthers() {
 		if err := s.newGeneration(); err != nil {
 			return err
 		}
@@ -146,18 +145,22 @@ func (s *DefaultMessageStore) recover(ctx context.Context) error {
 	return s.saveFirstPoint()
 }
 
-// writtenByOthers reports whether the log is not as we left it with our point.
+// writtenByOthers reports whether the log is not as we left it.
 func (s *DefaultMessageStore) writtenByOthers() bool {
-	return !s.recovery.FromPoint || s.recovery.Clean && s.recovery.Records > 0
+	if !s.recovery.FromPoint {
+		return s.recovery.LogEnd > s.recovery.LogStart
+	}
+	return s.recovery.Clean && s.recovery.Records > 0
 }
 
-// doubtfulQueues lists the queues that may not agree with the end of the log.
+// doubtfulQueues lists the queues that may not agree with the log: those that are
+// loaded already were not yet compared with its bounds.
 func (s *DefaultMessageStore) doubtfulQueues(met map[*consumequeue.Queue]*numbers) []*consumequeue.Queue {
 	all := s.queues.All()
 	if !s.recovery.FromPoint || !s.recovery.Clean {
 		return all
 	}
-	return slices.DeleteFunc(all, func(q *consumequeue.Queue) bool { return met[q] == nil && q.Known >= 0 })
+	return slices.DeleteFunc(all, func(q *consumequeue.Queue) bool { return met[q] == nil && q.Known >= 0 && !q.Loaded() })
 }
 
 // checkSegmentSize refuses a log whose only file, by which its size is known,
