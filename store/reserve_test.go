@@ -162,7 +162,7 @@ func TestEdgeConfigFitsIn8MiB(t *testing.T) {
 				}
 				s := openStore(t, scratch(t), cfg)
 				most, refused := int64(0), 0
-				for i := range min(24<<20/(body+100), 100_000) {
+				for i := range min(24<<20/(body+100), 60_000) {
 					_, err := s.PutMessage(t.Context(), inner(fmt.Sprint("topic", i%4), int32(i/4%4), strings.Repeat("b", body)))
 					if err != nil {
 						require.ErrorIs(t, err, message.ErrDiskFull)
@@ -225,4 +225,22 @@ func TestConsumingMakesRoom(t *testing.T) {
 	s.NotifyConsumed()
 	require.NoError(t, <-answer)
 	require.EqualValues(t, 2, s.MinOffsetInQueue("t", 0))
+}
+
+// TestReserveIsFilledUpByItself when others have made room, and nobody puts.
+func TestReserveIsFilledUpByItself(t *testing.T) {
+	bubble(t, smallConfig(FlushSync), func(t *testing.T, fsys *crashfs.FS, s *DefaultMessageStore) {
+		fault := fsys.FailFrom(crashfs.OpAllocate, "store/pocketmq/reserve", 1, segment.ErrNoSpace)
+		require.True(t, s.reserve.give())
+		rest(s)
+		require.True(t, s.reserve.short())
+		require.Positive(t, fault.Fired())
+		fault.Stop()
+		rest(s)
+		require.False(t, s.reserve.short())
+		stop := fsys.Record()
+		rest(s)
+		require.Empty(t, stop(), "and then there is nothing to do")
+		closeStore(t, s)
+	})
 }

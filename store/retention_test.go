@@ -949,3 +949,90 @@ func TestNothingIsWrittenWithoutNeed(t *testing.T) {
 		closeStore(t, s)
 	})
 }
+
+// TestPowerLossWhileDropping: at many calls of a store that drops its oldest
+// messages as new ones come, what is left is one run of messages up to the last
+// that was acknowledged.
+func TestPowerLossWhileDropping(t *testing.T) {
+	fs, dir := newCrashFS(t)
+	cfg, _, _ := tinyConfig(FlushSync)
+	cfg.WhenFull, cfg.MaxBytes = DropOldest, 8*tinySegment
+	s := openStore(t, dir, withFS(cfg, fs))
+	root := scratch(t)
+	var mu sync.Mutex
+	var acked atomic.Int64
+	calls, images, removed := 0, 0, 0
+	fs.Hook(func(c crashfs.Call) error {
+		mu.Lock()
+		defer mu.Unlock()
+		if calls++; !changes[c.Op] || c.Op != crashfs.OpRemove && calls%5 != 0 {
+			return nil
+		}
+		kept := acked.Load()
+		shot, err := fs.Snapshot()
+		if err != nil {
+			return err
+		}
+		for seed := range uint64(3) {
+			images++
+			image := filepath.Join(root, fmt.Sprint(images))
+			if _, err := shot.Image(seed, image); err != nil {
+				return err
+			}
+			start, err := checkRun(filepath.Join(image, "store"), cfg, kept)
+			if err != nil {
+				t.Errorf("before %v, seed %d: %v", c, seed, err)
+			}
+			if start > 0 {
+				removed++
+			}
+			if err := os.RemoveAll(image); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	for i := range 40 {
+		put(t, s, "t", 0, fmt.Sprint("body", i, " ", tinyBody))
+		acked.Store(int64(i) + 1)
+	}
+	fs.Hook(nil)
+	require.Positive(t, s.Stats().MessagesRemoved[ReasonFull])
+	closeStore(t, s)
+	mu.Lock()
+	defer mu.Unlock()
+	require.Greater(t, removed, 50, "of %d images", images)
+}
+
+// checkRun opens a store and checks that its queue holds messages up to kept at
+// least, numbered as their bodies say.
+func checkRun(dir string, cfg Config, kept int64) (message.LogOffset, error) {
+	cfg.fs, cfg.MaxBytes = nil, 0
+	s, err := Open(context.Background(), dir, cfg)
+	if err != nil {
+		return 0, err
+	}
+	defer s.Close()
+	lo, hi := s.MinOffsetInQueue("t", 0), s.MaxOffsetInQueue("t", 0)
+	if r := s.Recovery(); len(r.Damaged) > 0 || int64(hi) < kept || int64(lo) != int64(s.MinOffset())/tinySegment*2 {
+		return 0, fmt.Errorf("messages [%d, %d) of %d, the log begins at %d; damaged %v", lo, hi, kept, s.MinOffset(), r.Damaged)
+	}
+	for at := lo; at < hi; {
+		r, err := s.GetMessage(context.Background(), GetQuery{Topic: "t", Offset: at, MaxCount: 32, Verify: true})
+		if err != nil {
+			return 0, err
+		}
+		n := len(r.Messages)
+		for i, v := range r.Messages {
+			if want := fmt.Sprint("body", int(at)+i, " "); !strings.HasPrefix(string(v.Body()), want) {
+				err = fmt.Errorf("message %d is %.10q", int(at)+i, v.Body())
+			}
+		}
+		r.Release()
+		if err != nil || n == 0 {
+			return 0, fmt.Errorf("at %d, got %d: %w", at, n, err)
+		}
+		at += message.QueueOffset(n)
+	}
+	return s.MinOffset(), nil
+}
