@@ -103,6 +103,9 @@ func (l *Log) appendBatch(ctx context.Context, b *Batch, c *Counter, then Comple
 		return Placement{}, err
 	}
 	c.next += message.QueueOffset(len(b.starts))
+	if len(b.starts) > 1 {
+		l.batches.add(l.end, l.end+int64(size))
+	}
 	return l.placed(first, now, size, then), nil
 }
 

@@ -78,6 +78,7 @@ type Log struct {
 	durable atomic.Int64 // synced
 
 	completions *completions // nil without staging
+	batches     batchRanges
 
 	flushing sync.Mutex // held by the one Flush that works; taken before mu
 

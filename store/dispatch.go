@@ -22,7 +22,18 @@ type queueSink DefaultMessageStore
 
 // Dispatch implements dispatcher.Sink.
 func (s *queueSink) Dispatch(r *message.DispatchRequest) error {
-	if _, err := s.put(r, false); err != nil {
+	from, to, batch := s.log.BatchAt(r.LogOffset())
+	if !batch || from != s.batch.from {
+		if err := s.batch.put(); err != nil { // what is left of one whose last record can not be read any more
+			return err
+		}
+	}
+	end := r.LogOffset() + message.LogOffset(r.Size())
+	if !batch {
+		if _, err := s.put(r, false); err != nil {
+			return err
+		}
+	} else if whole, err := s.gather(r, from, end == to); err != nil || !whole {
 		return err
 	}
 	s.lastDispatched.Store(int64(r.LogOffset()))
@@ -34,30 +45,86 @@ func (s *queueSink) Dispatch(r *message.DispatchRequest) error {
 // takes no queue offset has none, and neither has one that fits in no queue,
 // which is reported as damage.
 func (s *queueSink) put(r *message.DispatchRequest, rewrite bool) (placed bool, err error) {
-	if !r.SysFlag().Queued() {
-		return false, nil
+	q, unit, err := s.unit(r)
+	if q == nil || err != nil {
+		return false, err
 	}
-	q := s.lastQueue
+	return true, typed(q.Put(r.QueueOffset(), unit, rewrite))
+}
+
+// unit is the record's unit and the queue that it belongs to, nil if to none.
+func (s *queueSink) unit(r *message.DispatchRequest) (q *consumequeue.Queue, unit consumequeue.Unit, err error) {
+	if !r.SysFlag().Queued() {
+		return nil, unit, nil
+	}
+	q = s.lastQueue
 	if q == nil || q.ID != r.QueueID() || q.Topic != string(r.Topic()) {
 		if q, err = consumequeue.Find(s.queues, r.Topic(), r.QueueID()); err != nil {
-			return false, typed(err)
+			return nil, unit, typed(err)
 		}
 	}
 	if misfit := s.misfit(r, q == nil); misfit != nil {
 		(*DefaultMessageStore)(s).damagedRecord(r, misfit)
-		return false, nil
+		return nil, unit, nil
 	}
 	if q == nil {
 		if q, err = s.queues.Make(string(r.Topic()), r.QueueID()); err != nil {
-			return false, typed(err)
+			return nil, unit, typed(err)
 		}
 	}
 	s.lastQueue = q
-	return true, typed(q.Put(r.QueueOffset(), unitOf(r), rewrite))
+	return q, unitOf(r), nil
 }
 
 func unitOf(r *message.DispatchRequest) consumequeue.Unit {
 	return consumequeue.Unit{LogOffset: r.LogOffset(), Size: int32(r.Size()), TagsCode: r.TagsCode}
+}
+
+// gathered is the units of a batch that is being dispatched: readers see none of
+// it before they see all.
+type gathered struct {
+	from  message.LogOffset // of the batch
+	queue *consumequeue.Queue
+	first message.QueueOffset
+	units []consumequeue.Unit
+}
+
+// gather keeps the unit of a record of the batch at from, and puts all of them
+// with the last one; it reports whether they are put. A record that is given
+// again after an error replaces itself.
+func (s *queueSink) gather(r *message.DispatchRequest, from message.LogOffset, last bool) (whole bool, err error) {
+	q, unit, err := s.unit(r)
+	if q == nil || err != nil {
+		return false, err
+	}
+	b := &s.batch
+	if len(b.units) == 0 {
+		b.from, b.queue, b.first = from, q, r.QueueOffset()
+	}
+	i := int(r.QueueOffset() - b.first)
+	if q != b.queue || i < 0 || i > len(b.units) { // a record between was damaged since it was written
+		if err := b.put(); err != nil {
+			return false, err
+		}
+		b.from, b.queue, b.first, i = from, q, r.QueueOffset(), 0
+	}
+	b.units = append(b.units[:i], unit)
+	if !last {
+		return false, nil
+	}
+	return true, b.put()
+}
+
+// put puts what was gathered.
+func (b *gathered) put() error {
+	if len(b.units) == 0 {
+		return nil
+	}
+	if err := b.queue.PutAll(b.first, b.units); err != nil {
+		return typed(err)
+	}
+	b.units = b.units[:0]
+	return nil
 }
 
 // misfit says why no queue can hold the record: its topic and queue id can not

@@ -63,6 +63,7 @@ type DefaultMessageStore struct {
 	_              [64]byte            // what the dispatcher writes for each record is apart from what puts read
 	lastDispatched atomic.Int64        // log offset of the last record dispatched, -1 for none
 	lastQueue      *consumequeue.Queue // that a unit was put into; of the goroutine that dispatches
+	batch          gathered            // of the goroutine that dispatches
 	_              [64]byte
 
 	lagCheck atomic.Int64 // a log that ends before it needs no look at the dispatcher: see admit
