@@ -190,7 +190,7 @@ func (s *salvage) record(it item) error {
 			return s.lose(it, why)
 		}
 		n.see(off)
-		n.begun, n.next, n.damages = true, off+1, s.damages
+		n.begun, n.next, n.damages = true, off+1, s.gaps()
 		number = message.QueueOffset(off)
 	}
 	s.found.Records++
@@ -227,7 +227,7 @@ func (s *salvage) number(it item) (*numbering, int64, error) {
 		s.numbers[key] = n
 	}
 	off := int64(it.view.QueueOffset())
-	explained := n.damages != s.damages || !n.begun && s.found.LogStart > 0
+	explained := n.damages != s.gaps() || !n.begun && s.found.LogStart > 0
 	switch {
 	case off < 0 || off > it.pos/message.MinRecordSize: // so many records fit before it
 	case off == n.next, off > n.next && n.leadsTo(off, it):
@@ -243,6 +243,9 @@ func (s *salvage) number(it item) (*numbering, int64, error) {
 	}
 	return nil, 0, damaged("message %d of queue %s/%d can not come where message %d is next", off, key.topic, key.id, n.next)
 }
+
+// gaps counts the places at which messages may be missing.
+func (s *salvage) gaps() int { return s.damages + s.walk.jumps }
 
 // another reports whether the queue has another record as message off.
 func (n *numbering) another(off int64) bool {

@@ -165,6 +165,13 @@ func (x *indexVerifier) bytes(f indexFile) ([]byte, error) {
 	return x.buf, nil
 }
 
+// outOfOrder reports whether the next entry, which is e, leads behind the one that
+// follows it: it must not stand in that one's way.
+func (x *indexVerifier) outOfOrder(e indexfile.Entry) bool {
+	at := int(x.entry+1-x.base) * indexfile.EntrySize
+	return at < len(x.buf) && indexfile.ParseEntry(x.buf[at:]).LogOffset < e.LogOffset
+}
+
 // take passes the next entry, which is e, and compares its chain.
 func (x *indexVerifier) take(e indexfile.Entry) {
 	slot := &x.table[max(0, e.Hash)%x.slots]
@@ -199,6 +206,12 @@ func (v *verifier) verifyKeys(it item) error {
 			return err
 		}
 		if !ok || int64(e.LogOffset) != it.pos {
+			if ok && x.outOfOrder(e) {
+				if err := v.strayEntries(it.pos); err != nil {
+					return err
+				}
+				continue
+			}
 			break
 		}
 		v.verifyEntry(e, it.view, it.hashes)
@@ -250,7 +263,7 @@ func (v *verifier) strayEntries(pos int64) error {
 	x := &v.index
 	for {
 		e, ok, err := v.peek()
-		if err != nil || !ok || int64(e.LogOffset) >= pos {
+		if err != nil || !ok || int64(e.LogOffset) >= pos && !v.index.outOfOrder(e) {
 			return err
 		}
 		if off := int64(e.LogOffset); off < max(int64(v.sum.LogStart), v.log.retired) && off >= 0 {

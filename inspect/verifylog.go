@@ -126,10 +126,13 @@ func place(topic []byte, id int32) int {
 	return at
 }
 
+// gaps counts the places at which messages may be missing.
+func (v *verifier) gaps() int { return v.damages + v.walk.jumps }
+
 // verifyNumber wants the messages of a queue numbered without a gap.
 func (v *verifier) verifyNumber(n *numbering, it item) {
 	off := int64(it.view.QueueOffset())
-	explained := n.damages != v.damages || n.blanks(n.next, off) // there may have been messages that can not be read
+	explained := n.damages != v.gaps() || n.blanks(n.next, off) // there may have been messages that can not be read
 	switch {
 	case n.begun && (off == n.next || off > n.next && explained):
 	case n.begun && off == 0 && n.leadsTo(0, it):
@@ -141,7 +144,7 @@ func (v *verifier) verifyNumber(n *numbering, it item) {
 	default:
 		v.reportRecord(Error, Numbering, it, "queue %s/%d begins with message %d in a log that begins at 0", n.key.topic, n.key.id, off)
 	}
-	n.begun, n.next, n.damages = true, off+1, v.damages
+	n.begun, n.next, n.damages = true, off+1, v.gaps()
 }
 
 // unit returns the unit of a message, false where there is none.

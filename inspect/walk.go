@@ -17,6 +17,7 @@ type walk struct {
 	// before it is damage, and the log does not end there.
 	trusted  int64
 	lastTime int64 // store time of the last record, ms
+	jumps    int   // how often the walk went on behind files that were removed
 
 	// At the end, tail says why what follows is not only zeros.
 	tail error
@@ -61,6 +62,7 @@ func (w *walk) next() (item, bool, error) {
 	for {
 		if w.pos < w.log.retired {
 			w.pos = w.log.retired
+			w.jumps++
 		}
 		it, ok, err := w.step()
 		if errors.Is(err, errRetired) {
