@@ -22,6 +22,7 @@ func (d *dumper) log() error {
 		return d.rest(0)
 	}
 	w := newWalk(newLogReader(filepath.Dir(d.path), []File{{d.path, base, d.size}}, logChunk), false)
+	w.whole = true
 	defer w.close()
 	for {
 		it, ok, err := w.next()

@@ -350,12 +350,13 @@ func segmentSize(dir string, files []File) int64 {
 		const page = 4096
 		return (size + page - 1) / page * page
 	}
-	for n := base / size; n > 1; n-- { // so many files were before it
+	const tries = 1 << 20
+	for n := base / size; n > max(0, base/size-tries); n-- { // so many files were before it
 		if base%n == 0 {
 			return base / n
 		}
 	}
-	return base
+	return size
 }
 
 // commonSize is the size that most files have, of several the largest.

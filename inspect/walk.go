@@ -19,6 +19,10 @@ type walk struct {
 	lastTime int64 // store time of the last record, ms
 	jumps    int   // how often the walk went on behind files that were removed
 
+	// whole takes a record whose checksum is wrong for one that was written, even
+	// where nothing follows.
+	whole bool
+
 	// At the end, tail says why what follows is not only zeros.
 	tail error
 }
@@ -86,7 +90,7 @@ func (w *walk) step() (item, bool, error) {
 	if err != nil {
 		return item{}, false, err
 	}
-	if it.kind == message.KindRecord && it.damage == nil {
+	if it.kind == message.KindRecord && (it.damage == nil || w.whole) {
 		return w.pass(it)
 	}
 	if it.kind == message.KindBlank {
@@ -96,6 +100,11 @@ func (w *walk) step() (item, bool, error) {
 	next, more, nonzero, err := w.log.search(w.pos, w.lastTime)
 	if err != nil {
 		return item{}, false, err
+	}
+	if it.kind == message.KindRecord && !more {
+		if more, err = w.blankAt(it.to); err != nil {
+			return item{}, false, err
+		}
 	}
 	if more || w.pos < w.trusted {
 		return w.damage(f, next, more)
@@ -131,6 +140,19 @@ func (w *walk) damage(f File, next int64, more bool) (item, bool, error) {
 	}
 	again.kind = message.KindDamaged
 	return w.pass(again)
+}
+
+// blankAt reports whether the file was ended at pos: what lies before was written
+// as a whole.
+func (w *walk) blankAt(pos int64) (bool, error) {
+	if _, ok := w.log.find(pos); !ok {
+		return false, nil
+	}
+	_, kind, err := w.log.at(pos)
+	if errors.Is(err, message.ErrCorrupt) {
+		err = nil
+	}
+	return kind == message.KindBlank, err
 }
 
 // gap is what follows the end of a file that has no neighbour.
