@@ -224,21 +224,24 @@ func (v *verifier) verifyKeys(it item) error {
 		}
 		x.take(e)
 	}
-	if found >= min(len(all), len(it.hashes)) {
-		if len(it.hashes) > 0 {
-			v.endMissingKeys()
-		}
-		return nil
+	switch sound := it.damage == nil; {
+	case len(it.hashes) == 0:
+	case found >= min(len(all), len(it.hashes)):
+		v.endMissingKeys()
+	case sound && it.pos >= x.gone && (it.pos < x.end || !v.used()):
+		v.addMissingKeys(it)
 	}
-	if it.damage != nil || it.pos < x.gone || it.pos >= x.end && v.used() {
-		return nil
-	}
-	if x.missing.n == 0 {
-		x.missing.from = it.pos
-	}
-	x.missing.to = it.to
-	x.missing.n++
 	return nil
+}
+
+// addMissingKeys adds a record to those whose keys are not in the index.
+func (v *verifier) addMissingKeys(it item) {
+	m := &v.index.missing
+	if m.n == 0 {
+		m.from = it.pos
+	}
+	m.to = it.to
+	m.n++
 }
 
 // verifyEntry compares the next entry with the record that it leads to.
