@@ -135,7 +135,7 @@ func (v *verifier) peek() (indexfile.Entry, bool, error) {
 			if x.at+1 < len(x.files) {
 				x.gone = int64(x.files[x.at+1].header.BeginLogOffset)
 			}
-		} else if err := v.endFile(f); err != nil {
+		} else if err := v.endFile(f); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return indexfile.Entry{}, false, err
 		}
 		x.rewind(x.at + 1)
