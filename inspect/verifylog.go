@@ -156,10 +156,13 @@ func (n *numbering) unit(off int64) (consumequeue.Unit, bool, error) {
 }
 
 // blanks reports whether the queue knows that the messages [from, to) are not
-// there.
+// there: it has blanks for them, as far as it has files.
 func (n *numbering) blanks(from, to int64) bool {
-	if from >= to {
+	if n.queue == nil || from >= to {
 		return false
+	}
+	if from = max(from, n.queue.first); from >= to {
+		return from == to
 	}
 	first, ok, err := n.unit(from)
 	last, ok2, err2 := n.unit(to - 1)

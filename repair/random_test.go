@@ -19,7 +19,11 @@ import (
 // outcome is a sound store in which every message is one of the old ones, at its
 // old place and number.
 func TestRepairRandomDamage(t *testing.T) {
-	for seed := range uint64(40) {
+	seeds := []uint64{559, 724} // the start of the log is lost up to the end of a file
+	for seed := range uint64(30) {
+		seeds = append(seeds, seed)
+	}
+	for _, seed := range seeds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			rng := rand.New(rand.NewPCG(seed, 0))
