@@ -177,7 +177,7 @@ func (s *salvage) records() error {
 }
 
 // record keeps a sound record, if it has a place and a number.
-func (s *salvage) record(it item) error {
+func (s *salvage) record(it *item) error {
 	if why := s.misplaced(it); why != nil {
 		return s.lose(it, why)
 	}
@@ -203,7 +203,7 @@ func (s *salvage) record(it item) error {
 }
 
 // misplaced says why the record can not lie where it is.
-func (s *salvage) misplaced(it item) error {
+func (s *salvage) misplaced(it *item) error {
 	size := s.found.SegmentSize
 	base := it.pos / size * size
 	if it.to > base+size-message.BlankSize {
@@ -216,7 +216,7 @@ func (s *salvage) misplaced(it item) error {
 }
 
 // number finds out which number the record has in its queue.
-func (s *salvage) number(it item) (*numbering, int64, error) {
+func (s *salvage) number(it *item) (*numbering, int64, error) {
 	key := queueKey{string(it.view.Topic()), it.view.QueueID()}
 	n := s.numbers[key]
 	if n == nil {
@@ -254,7 +254,7 @@ func (n *numbering) another(off int64) bool {
 }
 
 // lose tells of a range that is not kept.
-func (s *salvage) lose(it item, why error) error {
+func (s *salvage) lose(it *item, why error) error {
 	s.damages++
 	s.found.Lost++
 	s.found.LostBytes += it.to - it.pos

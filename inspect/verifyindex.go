@@ -77,12 +77,25 @@ func (v *verifier) openIndex() error {
 	for i, f := range files {
 		if v.usable(f, i == len(files)-1) {
 			x.files = append(x.files, f)
-			x.end = int64(f.header.EndLogOffset)
+			if x.end, err = x.lastOffset(f); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
 			v.sum.IndexEntries += int64(f.header.Count - 1)
 		}
 	}
 	x.rewind(0)
 	return nil
+}
+
+// lastOffset is the log offset of the last entry that a file's header counts.
+func (x *indexVerifier) lastOffset(f indexFile) (off int64, err error) {
+	h, err := os.Open(f.path)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, h.Close()) }()
+	last, err := readEntry(h, x.geometry, f.header.Count-1)
+	return min(int64(last.LogOffset), int64(f.header.EndLogOffset)), err
 }
 
 // usable reports whether the entries of a file can be gone through, and what is
@@ -190,7 +203,7 @@ func (x *indexVerifier) chainWrong(at int64, why string) {
 }
 
 // verifyKeys compares the keys of a record with the entries that lead to it.
-func (v *verifier) verifyKeys(it item) error {
+func (v *verifier) verifyKeys(it *item) error {
 	x := &v.index
 	if !x.there() {
 		return nil
@@ -235,7 +248,7 @@ func (v *verifier) verifyKeys(it item) error {
 }
 
 // addMissingKeys adds a record to those whose keys are not in the index.
-func (v *verifier) addMissingKeys(it item) {
+func (v *verifier) addMissingKeys(it *item) {
 	m := &v.index.missing
 	if m.n == 0 {
 		m.from = it.pos

@@ -40,7 +40,7 @@ func (v *verifier) verifyLog() error {
 
 // verifyItem looks at one thing in the log; before is the store time of the
 // record before.
-func (v *verifier) verifyItem(it item, before int64) error {
+func (v *verifier) verifyItem(it *item, before int64) error {
 	switch it.kind {
 	case message.KindRecord:
 		return v.verifyRecord(it, before)
@@ -58,12 +58,12 @@ func (v *verifier) verifyItem(it item, before int64) error {
 }
 
 // reportRecord reports what is wrong with one record.
-func (v *verifier) reportRecord(s Severity, k FindingKind, it item, format string, args ...any) {
+func (v *verifier) reportRecord(s Severity, k FindingKind, it *item, format string, args ...any) {
 	path, at := v.walk.file(it.pos)
 	v.report(s, k, path, at, format, args...)
 }
 
-func (v *verifier) verifyRecord(it item, before int64) error {
+func (v *verifier) verifyRecord(it *item, before int64) error {
 	r := &it.view
 	v.sum.Records++
 	if it.damage != nil {
@@ -96,7 +96,7 @@ func (v *verifier) verifyRecord(it item, before int64) error {
 }
 
 // numberingOf is that of a record's queue, nil when there can be no such queue.
-func (v *verifier) numberingOf(it item) *numbering {
+func (v *verifier) numberingOf(it *item) *numbering {
 	r := &it.view
 	topic := r.Topic()
 	recent := &v.recent[place(topic, r.QueueID())%len(v.recent)]
@@ -130,7 +130,7 @@ func place(topic []byte, id int32) int {
 func (v *verifier) gaps() int { return v.damages + v.walk.jumps }
 
 // verifyNumber wants the messages of a queue numbered without a gap.
-func (v *verifier) verifyNumber(n *numbering, it item) {
+func (v *verifier) verifyNumber(n *numbering, it *item) {
 	off := int64(it.view.QueueOffset())
 	explained := n.damages != v.gaps() || n.blanks(n.next, off) // there may have been messages that can not be read
 	switch {
@@ -170,14 +170,14 @@ func (n *numbering) blanks(from, to int64) bool {
 }
 
 // leadsTo reports whether the unit of message off is that of the record.
-func (n *numbering) leadsTo(off int64, it item) bool {
+func (n *numbering) leadsTo(off int64, it *item) bool {
 	u, ok, err := n.unit(off)
 	return err == nil && ok && int64(u.LogOffset) == it.pos && int(u.Size) == it.view.Size()
 }
 
 // findUnit looks whether the record has its unit. What is wrong with a unit is
 // found when the queues are gone through.
-func (v *verifier) findUnit(n *numbering, it item) error {
+func (v *verifier) findUnit(n *numbering, it *item) error {
 	off := int64(it.view.QueueOffset())
 	u, ok, err := n.unit(off)
 	if err != nil {
