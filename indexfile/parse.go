@@ -40,11 +40,10 @@ func AppendKeyHashes(dst []int32, v message.View) []int32 {
 	var buf [256]byte // a longer text is moved to the heap
 	text := append(append(buf[:0], v.Topic()...), keySeparator)
 	prefix := len(text)
-	for k, key := keysOf(v), []byte(nil); ; {
-		if key = k.next(); key == nil {
-			return dst
-		}
+	ks := keysOf(v)
+	for key := ks.next(); key != nil; key = ks.next() {
 		text = append(text[:prefix], key...)
 		dst = append(dst, textHash(text))
 	}
+	return dst
 }

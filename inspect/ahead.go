@@ -60,10 +60,10 @@ type checked struct {
 
 // at returns the record at pos, false if it is not sound, or no record. What it
 // returned before is not valid any more.
-func (a *ahead) at(pos int64) (checked, bool) {
+func (a *ahead) at(pos int64) (*checked, bool) {
 	if a.ordered == nil {
 		if pos == a.endedAt {
-			return checked{}, false
+			return nil, false
 		}
 		a.start(pos)
 	}
@@ -73,9 +73,9 @@ func (a *ahead) at(pos int64) (checked, bool) {
 		}
 	}
 	if a.next == 0 && pos < a.current.pos { // before the blank that ends a file
-		return checked{}, false
+		return nil, false
 	}
-	c := a.current.checked[a.next]
+	c := &a.current.checked[a.next]
 	if !c.sound || int64(c.view.LogOffset()) != pos {
 		return a.giveUp(pos)
 	}
@@ -84,10 +84,10 @@ func (a *ahead) at(pos int64) (checked, bool) {
 }
 
 // giveUp ends what runs: the walk goes on for itself at pos.
-func (a *ahead) giveUp(pos int64) (checked, bool) {
+func (a *ahead) giveUp(pos int64) (*checked, bool) {
 	a.close()
 	a.endedAt = pos
-	return checked{}, false
+	return nil, false
 }
 
 // advance takes the next stretch.

@@ -1,14 +1,21 @@
 // Package inspect looks into the files of a store directory, also of one that
-// is in use, without taking a lock, recovering, or changing anything.
+// is in use by PocketMQ or RocketMQ, without taking a lock, recovering, or
+// changing anything.
+//
+// Info tells what there is; Log, Queue and Reader read messages; Verify compares
+// every file with every other; Salvage tells what could be kept of a damaged
+// store; Dump tells what is in any file, entry by entry.
 //
 // Laws of the package:
 //
 //   - Files are opened for reading and read through the descriptor: nothing is
 //     mapped, and what a writer or a failing disk does is at worst an error.
-//   - It goes on behind what is damaged, and needs memory for one record and
-//     for a few kilobytes of each queue.
-//   - What a process writes meanwhile is never called damage: a look covers
-//     what was there when it began, and perhaps more.
+//   - It goes on behind what is damaged: a record costs itself. Nothing that a file
+//     holds makes it panic, or allocate more than the file is long.
+//   - It needs memory for a few stretches of the log, for some kilobytes of each
+//     queue, and for the slots of one index file.
+//   - What a process writes or removes meanwhile is never called damage: a look
+//     covers what was there when it began and still is, and perhaps more.
 package inspect
 
 import (

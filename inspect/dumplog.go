@@ -22,6 +22,7 @@ func (d *dumper) log() error {
 		return d.rest(0)
 	}
 	w := newWalk(newLogReader(filepath.Dir(d.path), []File{{d.path, base, d.size}}, logChunk), false)
+	w.whole = true
 	defer w.close()
 	for {
 		it, ok, err := w.next()
@@ -47,7 +48,7 @@ func (d *dumper) log() error {
 	return d.rest(w.pos - base)
 }
 
-func (d *dumper) logItem(it item, base int64) error {
+func (d *dumper) logItem(it *item, base int64) error {
 	at := it.pos - base
 	switch it.kind {
 	case message.KindRecord:
@@ -67,7 +68,7 @@ func plain(err error) string {
 	return text
 }
 
-func recordFields(it item) []Field {
+func recordFields(it *item) []Field {
 	v := it.view
 	fields := []Field{
 		{"logOffset", int64(v.LogOffset())}, {"size", int64(v.Size())},

@@ -80,14 +80,27 @@ func readIndexFile(path string) (f indexFile, err error) {
 // entry of the first record must lie behind the slots, one of the last record
 // where the count says, and the slot of that one must lead to it. It fails for
 // a file that holds nothing, and for one whose header is not to be believed.
-func (f indexFile) findGeometry() (g geometry, err error) {
+//
+// In a file that grows the header may be of two moments: what it says about the
+// last record is believed only if that leads somewhere.
+func (f indexFile) findGeometry() (geometry, error) {
 	standard := geometry{indexfile.RocketMQSlots, indexfile.RocketMQEntries}
 	if f.size == standard.entryAt(standard.entries) {
 		return standard, nil
 	}
 	if f.header.Count <= 1 {
-		return g, errNoGeometry
+		return geometry{}, errNoGeometry
 	}
+	g, err := f.searchGeometry(true)
+	if errors.Is(err, errNoGeometry) {
+		g, err = f.searchGeometry(false)
+	}
+	return g, err
+}
+
+// searchGeometry tries every number of slots. With exact the last entry must be
+// of the header's last record.
+func (f indexFile) searchGeometry(exact bool) (g geometry, err error) {
 	w := window{space: space{files: []File{{f.path, 0, f.size}}}, chunk: 64 << 10}
 	defer w.close()
 	for g.slots = 1; ; g.slots++ {
@@ -99,7 +112,7 @@ func (f indexFile) findGeometry() (g geometry, err error) {
 			continue
 		}
 		g.entries = int32(rest / indexfile.EntrySize)
-		ok, err := g.fits(&w, f.header)
+		ok, err := g.fits(&w, f.header, exact)
 		if ok || err != nil {
 			return g, err
 		}
@@ -110,7 +123,7 @@ var errNoGeometry = fmt.Errorf("%w: its numbers of slots and entries can not be 
 
 // fits reports whether the file may have that geometry. It is read forward: only
 // where the first entry may be the other places are looked at.
-func (g geometry) fits(w *window, h indexfile.Header) (bool, error) {
+func (g geometry) fits(w *window, h indexfile.Header, exact bool) (bool, error) {
 	b, err := w.from(g.entryAt(1), indexfile.EntrySize)
 	if err != nil || len(b) < indexfile.EntrySize {
 		return false, err
@@ -123,11 +136,12 @@ func (g geometry) fits(w *window, h indexfile.Header) (bool, error) {
 		return false, err
 	}
 	last := indexfile.ParseEntry(at[:])
-	if last.LogOffset != h.EndLogOffset || last.Hash < 0 {
+	if last.Hash < 0 || last.LogOffset < h.BeginLogOffset || exact && last.LogOffset != h.EndLogOffset {
 		return false, nil
 	}
 	n, err := w.read(at[:indexfile.SlotSize], g.slotAt(last.Hash%g.slots))
-	return n == indexfile.SlotSize && int32(binary.BigEndian.Uint32(at[:])) == h.Count-1, err
+	newest := int32(binary.BigEndian.Uint32(at[:])) // it may be newer than the header
+	return n == indexfile.SlotSize && newest >= h.Count-1 && newest < g.entries, err
 }
 
 func readEntry(r io.ReaderAt, g geometry, e int32) (indexfile.Entry, error) {

@@ -111,11 +111,12 @@ func (s *Store) findEnds(log *logReader, all []*queue) error {
 		return nil
 	}
 	defer log.close()
+	start := log.files[0].Base
 	last, err := lastReferenced(log, all)
 	if err != nil {
 		return err
 	}
-	w := walk{log: log, pos: max(log.files[0].Base, last)} // not from the record's end: its time is wanted
+	w := walk{log: log, pos: max(start, last)} // not from the record's end: its time is wanted
 	for {
 		_, ok, err := w.next()
 		if err != nil {
@@ -125,7 +126,7 @@ func (s *Store) findEnds(log *logReader, all []*queue) error {
 			break
 		}
 	}
-	s.Log.Start, s.Log.End, s.Log.LastTime = message.LogOffset(log.files[0].Base), message.LogOffset(w.pos), w.lastTime
+	s.Log.Start, s.Log.End, s.Log.LastTime = message.LogOffset(max(start, log.retired)), message.LogOffset(w.pos), w.lastTime
 	return nil
 }
 

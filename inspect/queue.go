@@ -95,11 +95,15 @@ func (q *queue) refresh() error {
 	if err != nil {
 		return q.wrap(err)
 	}
+	before := q.max
 	q.units = window{space: space{dir: q.dir, files: files}, chunk: unitChunk}
 	q.foreign, q.first, q.max = foreign, 0, 0
 	if len(files) > 0 {
 		q.first = files[0].Base / unitSize
 		q.max = q.first
+	}
+	if before > q.first {
+		return q.grow(before)
 	}
 	for i := len(files) - 1; i >= 0; i-- {
 		used, err := usedUnits(q.dir, files[i])
@@ -112,6 +116,23 @@ func (q *queue) refresh() error {
 		if used > 0 {
 			q.max = files[i].Base/unitSize + used
 			break
+		}
+	}
+	return nil
+}
+
+// grow finds the end of a queue that ended before unit n, and may have grown. Units
+// are written in order, so a stretch of zeros ends it.
+func (q *queue) grow(n int64) error {
+	const stretch = unitChunk / unitSize
+	q.max = n
+	for ; n < q.max+stretch; n++ {
+		u, ok, err := q.unit(n)
+		if err != nil || !ok {
+			return err
+		}
+		if u != (consumequeue.Unit{}) {
+			q.max = n + 1
 		}
 	}
 	return nil

@@ -177,7 +177,7 @@ func (s *salvage) records() error {
 }
 
 // record keeps a sound record, if it has a place and a number.
-func (s *salvage) record(it item) error {
+func (s *salvage) record(it *item) error {
 	if why := s.misplaced(it); why != nil {
 		return s.lose(it, why)
 	}
@@ -190,7 +190,7 @@ func (s *salvage) record(it item) error {
 			return s.lose(it, why)
 		}
 		n.see(off)
-		n.begun, n.next, n.damages = true, off+1, s.damages
+		n.begun, n.next, n.damages = true, off+1, s.gaps()
 		number = message.QueueOffset(off)
 	}
 	s.found.Records++
@@ -203,7 +203,7 @@ func (s *salvage) record(it item) error {
 }
 
 // misplaced says why the record can not lie where it is.
-func (s *salvage) misplaced(it item) error {
+func (s *salvage) misplaced(it *item) error {
 	size := s.found.SegmentSize
 	base := it.pos / size * size
 	if it.to > base+size-message.BlankSize {
@@ -216,7 +216,7 @@ func (s *salvage) misplaced(it item) error {
 }
 
 // number finds out which number the record has in its queue.
-func (s *salvage) number(it item) (*numbering, int64, error) {
+func (s *salvage) number(it *item) (*numbering, int64, error) {
 	key := queueKey{string(it.view.Topic()), it.view.QueueID()}
 	n := s.numbers[key]
 	if n == nil {
@@ -227,7 +227,7 @@ func (s *salvage) number(it item) (*numbering, int64, error) {
 		s.numbers[key] = n
 	}
 	off := int64(it.view.QueueOffset())
-	explained := n.damages != s.damages || !n.begun && s.found.LogStart > 0
+	explained := n.damages != s.gaps() || !n.begun && s.found.LogStart > 0
 	switch {
 	case off < 0 || off > it.pos/message.MinRecordSize: // so many records fit before it
 	case off == n.next, off > n.next && n.leadsTo(off, it):
@@ -244,6 +244,9 @@ func (s *salvage) number(it item) (*numbering, int64, error) {
 	return nil, 0, damaged("message %d of queue %s/%d can not come where message %d is next", off, key.topic, key.id, n.next)
 }
 
+// gaps counts the places at which messages may be missing.
+func (s *salvage) gaps() int { return s.damages + s.walk.jumps }
+
 // another reports whether the queue has another record as message off.
 func (n *numbering) another(off int64) bool {
 	u, ok, err := n.unit(off)
@@ -251,7 +254,7 @@ func (n *numbering) another(off int64) bool {
 }
 
 // lose tells of a range that is not kept.
-func (s *salvage) lose(it item, why error) error {
+func (s *salvage) lose(it *item, why error) error {
 	s.damages++
 	s.found.Lost++
 	s.found.LostBytes += it.to - it.pos
@@ -347,12 +350,13 @@ func segmentSize(dir string, files []File) int64 {
 		const page = 4096
 		return (size + page - 1) / page * page
 	}
-	for n := base / size; n > 1; n-- { // so many files were before it
+	const tries = 1 << 20
+	for n := base / size; n > max(0, base/size-tries); n-- { // so many files were before it
 		if base%n == 0 {
 			return base / n
 		}
 	}
-	return base
+	return size
 }
 
 // commonSize is the size that most files have, of several the largest.

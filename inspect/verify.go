@@ -199,11 +199,8 @@ func (v *verifier) verifyUnitSizes(q *queue) {
 // verifyCheckpoint wants no time that is later than the last record: RocketMQ
 // would take messages for dispatched that are not.
 func (v *verifier) verifyCheckpoint() error {
-	if v.endDamaged || v.walk.tail != nil {
-		return nil // the time of the last record is not known
-	}
-	latest := max(v.checkpoint.Log, v.checkpoint.Queues, v.checkpoint.Index)
-	if latest > v.walk.lastTime {
+	known := !v.endDamaged && v.walk.tail == nil // the time of the last record
+	if latest := max(v.checkpoint.Log, v.checkpoint.Queues, v.checkpoint.Index); known && latest > v.walk.lastTime {
 		v.report(Error, CheckpointWrong, v.path(checkpointFile), 0,
 			"names the time %d ms, the last record of the log was stored at %d", latest, v.walk.lastTime)
 	}

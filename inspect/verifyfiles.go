@@ -133,6 +133,9 @@ func checkConfig(b []byte) error {
 	// Where it is in the text as it was read, with quotation marks, is a little
 	// behind where it is in the file.
 	at := d.InputOffset()
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		at = int64(len(b))
+	}
 	var syntax *json.SyntaxError
 	if errors.As(err, &syntax) {
 		at = syntax.Offset

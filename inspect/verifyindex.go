@@ -77,12 +77,25 @@ func (v *verifier) openIndex() error {
 	for i, f := range files {
 		if v.usable(f, i == len(files)-1) {
 			x.files = append(x.files, f)
-			x.end = int64(f.header.EndLogOffset)
+			if x.end, err = x.lastOffset(f); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
 			v.sum.IndexEntries += int64(f.header.Count - 1)
 		}
 	}
 	x.rewind(0)
 	return nil
+}
+
+// lastOffset is the log offset of the last entry that a file's header counts.
+func (x *indexVerifier) lastOffset(f indexFile) (off int64, err error) {
+	h, err := os.Open(f.path)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, h.Close()) }()
+	last, err := readEntry(h, x.geometry, f.header.Count-1)
+	return min(int64(last.LogOffset), int64(f.header.EndLogOffset)), err
 }
 
 // usable reports whether the entries of a file can be gone through, and what is
@@ -135,7 +148,7 @@ func (v *verifier) peek() (indexfile.Entry, bool, error) {
 			if x.at+1 < len(x.files) {
 				x.gone = int64(x.files[x.at+1].header.BeginLogOffset)
 			}
-		} else if err := v.endFile(f); err != nil {
+		} else if err := v.endFile(f); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return indexfile.Entry{}, false, err
 		}
 		x.rewind(x.at + 1)
@@ -165,6 +178,13 @@ func (x *indexVerifier) bytes(f indexFile) ([]byte, error) {
 	return x.buf, nil
 }
 
+// outOfOrder reports whether the next entry, which is e, leads behind the one that
+// follows it: it must not stand in that one's way.
+func (x *indexVerifier) outOfOrder(e indexfile.Entry) bool {
+	at := int(x.entry+1-x.base) * indexfile.EntrySize
+	return at < len(x.buf) && indexfile.ParseEntry(x.buf[at:]).LogOffset < e.LogOffset
+}
+
 // take passes the next entry, which is e, and compares its chain.
 func (x *indexVerifier) take(e indexfile.Entry) {
 	slot := &x.table[max(0, e.Hash)%x.slots]
@@ -183,7 +203,7 @@ func (x *indexVerifier) chainWrong(at int64, why string) {
 }
 
 // verifyKeys compares the keys of a record with the entries that lead to it.
-func (v *verifier) verifyKeys(it item) error {
+func (v *verifier) verifyKeys(it *item) error {
 	x := &v.index
 	if !x.there() {
 		return nil
@@ -199,6 +219,12 @@ func (v *verifier) verifyKeys(it item) error {
 			return err
 		}
 		if !ok || int64(e.LogOffset) != it.pos {
+			if ok && x.outOfOrder(e) {
+				if err := v.strayEntries(it.pos); err != nil {
+					return err
+				}
+				continue
+			}
 			break
 		}
 		v.verifyEntry(e, it.view, it.hashes)
@@ -211,21 +237,24 @@ func (v *verifier) verifyKeys(it item) error {
 		}
 		x.take(e)
 	}
-	if found >= min(len(all), len(it.hashes)) {
-		if len(it.hashes) > 0 {
-			v.endMissingKeys()
-		}
-		return nil
+	switch sound := it.damage == nil; {
+	case len(it.hashes) == 0:
+	case found >= min(len(all), len(it.hashes)):
+		v.endMissingKeys()
+	case sound && it.pos >= x.gone && (it.pos < x.end || !v.used()):
+		v.addMissingKeys(it)
 	}
-	if it.damage != nil || it.pos < x.gone || it.pos >= x.end && v.used() {
-		return nil
-	}
-	if x.missing.n == 0 {
-		x.missing.from = it.pos
-	}
-	x.missing.to = it.to
-	x.missing.n++
 	return nil
+}
+
+// addMissingKeys adds a record to those whose keys are not in the index.
+func (v *verifier) addMissingKeys(it *item) {
+	m := &v.index.missing
+	if m.n == 0 {
+		m.from = it.pos
+	}
+	m.to = it.to
+	m.n++
 }
 
 // verifyEntry compares the next entry with the record that it leads to.
@@ -250,7 +279,7 @@ func (v *verifier) strayEntries(pos int64) error {
 	x := &v.index
 	for {
 		e, ok, err := v.peek()
-		if err != nil || !ok || int64(e.LogOffset) >= pos {
+		if err != nil || !ok || int64(e.LogOffset) >= pos && !v.index.outOfOrder(e) {
 			return err
 		}
 		if off := int64(e.LogOffset); off < max(int64(v.sum.LogStart), v.log.retired) && off >= 0 {

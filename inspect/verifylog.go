@@ -40,7 +40,7 @@ func (v *verifier) verifyLog() error {
 
 // verifyItem looks at one thing in the log; before is the store time of the
 // record before.
-func (v *verifier) verifyItem(it item, before int64) error {
+func (v *verifier) verifyItem(it *item, before int64) error {
 	switch it.kind {
 	case message.KindRecord:
 		return v.verifyRecord(it, before)
@@ -58,12 +58,12 @@ func (v *verifier) verifyItem(it item, before int64) error {
 }
 
 // reportRecord reports what is wrong with one record.
-func (v *verifier) reportRecord(s Severity, k FindingKind, it item, format string, args ...any) {
+func (v *verifier) reportRecord(s Severity, k FindingKind, it *item, format string, args ...any) {
 	path, at := v.walk.file(it.pos)
 	v.report(s, k, path, at, format, args...)
 }
 
-func (v *verifier) verifyRecord(it item, before int64) error {
+func (v *verifier) verifyRecord(it *item, before int64) error {
 	r := &it.view
 	v.sum.Records++
 	if it.damage != nil {
@@ -96,7 +96,7 @@ func (v *verifier) verifyRecord(it item, before int64) error {
 }
 
 // numberingOf is that of a record's queue, nil when there can be no such queue.
-func (v *verifier) numberingOf(it item) *numbering {
+func (v *verifier) numberingOf(it *item) *numbering {
 	r := &it.view
 	topic := r.Topic()
 	recent := &v.recent[place(topic, r.QueueID())%len(v.recent)]
@@ -126,10 +126,13 @@ func place(topic []byte, id int32) int {
 	return at
 }
 
+// gaps counts the places at which messages may be missing.
+func (v *verifier) gaps() int { return v.damages + v.walk.jumps }
+
 // verifyNumber wants the messages of a queue numbered without a gap.
-func (v *verifier) verifyNumber(n *numbering, it item) {
+func (v *verifier) verifyNumber(n *numbering, it *item) {
 	off := int64(it.view.QueueOffset())
-	explained := n.damages != v.damages || n.blanks(n.next, off) // there may have been messages that can not be read
+	explained := n.damages != v.gaps() || n.blanks(n.next, off) // there may have been messages that can not be read
 	switch {
 	case n.begun && (off == n.next || off > n.next && explained):
 	case n.begun && off == 0 && n.leadsTo(0, it):
@@ -141,7 +144,7 @@ func (v *verifier) verifyNumber(n *numbering, it item) {
 	default:
 		v.reportRecord(Error, Numbering, it, "queue %s/%d begins with message %d in a log that begins at 0", n.key.topic, n.key.id, off)
 	}
-	n.begun, n.next, n.damages = true, off+1, v.damages
+	n.begun, n.next, n.damages = true, off+1, v.gaps()
 }
 
 // unit returns the unit of a message, false where there is none.
@@ -153,10 +156,13 @@ func (n *numbering) unit(off int64) (consumequeue.Unit, bool, error) {
 }
 
 // blanks reports whether the queue knows that the messages [from, to) are not
-// there.
+// there: it has blanks for them, as far as it has files.
 func (n *numbering) blanks(from, to int64) bool {
-	if from >= to {
+	if n.queue == nil || from >= to {
 		return false
+	}
+	if from = max(from, n.queue.first); from >= to {
+		return from == to
 	}
 	first, ok, err := n.unit(from)
 	last, ok2, err2 := n.unit(to - 1)
@@ -164,14 +170,14 @@ func (n *numbering) blanks(from, to int64) bool {
 }
 
 // leadsTo reports whether the unit of message off is that of the record.
-func (n *numbering) leadsTo(off int64, it item) bool {
+func (n *numbering) leadsTo(off int64, it *item) bool {
 	u, ok, err := n.unit(off)
 	return err == nil && ok && int64(u.LogOffset) == it.pos && int(u.Size) == it.view.Size()
 }
 
 // findUnit looks whether the record has its unit. What is wrong with a unit is
 // found when the queues are gone through.
-func (v *verifier) findUnit(n *numbering, it item) error {
+func (v *verifier) findUnit(n *numbering, it *item) error {
 	off := int64(it.view.QueueOffset())
 	u, ok, err := n.unit(off)
 	if err != nil {

@@ -17,6 +17,12 @@ type walk struct {
 	// before it is damage, and the log does not end there.
 	trusted  int64
 	lastTime int64 // store time of the last record, ms
+	current  item
+	jumps    int // how often the walk went on behind files that were removed
+
+	// whole takes a record whose checksum is wrong for one that was written, even
+	// where nothing follows.
+	whole bool
 
 	// At the end, tail says why what follows is not only zeros.
 	tail error
@@ -57,10 +63,11 @@ type item struct {
 
 // next returns the next item, false at the end of the log. An error is of a
 // file. What the owner of the store removes meanwhile is passed over.
-func (w *walk) next() (item, bool, error) {
+func (w *walk) next() (*item, bool, error) {
 	for {
 		if w.pos < w.log.retired {
 			w.pos = w.log.retired
+			w.jumps++
 		}
 		it, ok, err := w.step()
 		if errors.Is(err, errRetired) {
@@ -70,10 +77,13 @@ func (w *walk) next() (item, bool, error) {
 	}
 }
 
-func (w *walk) step() (item, bool, error) {
+func (w *walk) step() (*item, bool, error) {
 	if w.ahead != nil {
 		if c, ok := w.ahead.at(w.pos); ok {
-			return w.pass(item{pos: w.pos, kind: message.KindRecord, view: c.view, to: w.pos + int64(c.view.Size()), tags: c.tags, hashes: c.hashes})
+			to := w.pos + int64(c.view.Size())
+			w.current = item{pos: w.pos, kind: message.KindRecord, view: c.view, to: to, tags: c.tags, hashes: c.hashes}
+			w.pos, w.lastTime = to, c.view.StoreTimestamp()
+			return &w.current, true, nil
 		}
 	}
 	f, ok := w.log.find(w.pos)
@@ -82,9 +92,9 @@ func (w *walk) step() (item, bool, error) {
 	}
 	it, err := w.look()
 	if err != nil {
-		return item{}, false, err
+		return nil, false, err
 	}
-	if it.kind == message.KindRecord && it.damage == nil {
+	if it.kind == message.KindRecord && (it.damage == nil || w.whole) {
 		return w.pass(it)
 	}
 	if it.kind == message.KindBlank {
@@ -93,7 +103,12 @@ func (w *walk) step() (item, bool, error) {
 	}
 	next, more, nonzero, err := w.log.search(w.pos, w.lastTime)
 	if err != nil {
-		return item{}, false, err
+		return nil, false, err
+	}
+	if it.kind == message.KindRecord && !more {
+		if more, err = w.blankAt(it.to); err != nil {
+			return nil, false, err
+		}
 	}
 	if more || w.pos < w.trusted {
 		return w.damage(f, next, more)
@@ -102,16 +117,16 @@ func (w *walk) step() (item, bool, error) {
 	if it.damage == nil && nonzero >= 0 {
 		w.tail = damaged("%d zeros, and then something else", nonzero-w.pos)
 	}
-	return item{}, false, nil
+	return nil, false, nil
 }
 
 // damage is at pos: it is no tail. But a writer may have finished it meanwhile.
 // next is the next sound record, where there is more.
-func (w *walk) damage(f File, next int64, more bool) (item, bool, error) {
+func (w *walk) damage(f File, next int64, more bool) (*item, bool, error) {
 	w.log.forget()
 	again, err := w.look()
 	if err != nil {
-		return item{}, false, err
+		return nil, false, err
 	}
 	switch again.kind {
 	case message.KindBlank:
@@ -131,11 +146,24 @@ func (w *walk) damage(f File, next int64, more bool) (item, bool, error) {
 	return w.pass(again)
 }
 
+// blankAt reports whether the file was ended at pos: what lies before was written
+// as a whole.
+func (w *walk) blankAt(pos int64) (bool, error) {
+	if _, ok := w.log.find(pos); !ok {
+		return false, nil
+	}
+	_, kind, err := w.log.at(pos)
+	if errors.Is(err, message.ErrCorrupt) {
+		err = nil
+	}
+	return kind == message.KindBlank, err
+}
+
 // gap is what follows the end of a file that has no neighbour.
-func (w *walk) gap() (item, bool, error) {
+func (w *walk) gap() (*item, bool, error) {
 	f, ok := w.log.after(w.pos)
 	if !ok {
-		return item{}, false, nil
+		return nil, false, nil
 	}
 	return w.pass(item{kind: message.KindDamaged, pos: w.pos, to: f.Base, damage: damaged("a file is missing")})
 }
@@ -166,12 +194,13 @@ func (w *walk) look() (item, error) {
 }
 
 // pass moves behind the item.
-func (w *walk) pass(it item) (item, bool, error) {
+func (w *walk) pass(it item) (*item, bool, error) {
+	w.current = it
 	w.pos = it.to
 	if it.kind == message.KindRecord {
 		w.lastTime = it.view.StoreTimestamp()
 	}
-	return it, true, nil
+	return &w.current, true, nil
 }
 
 // file is the file that holds pos, and where in it.

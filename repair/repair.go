@@ -21,6 +21,7 @@ import (
 	"strings"
 
 	"github.com/pocketmq/pocketmq/inspect"
+	"github.com/pocketmq/pocketmq/internal/segment"
 	"github.com/pocketmq/pocketmq/store"
 )
 
@@ -101,7 +102,7 @@ func (r *repair) run(out string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(r.tmp)) }()
-	for _, part := range []func() error{r.copyLog, r.copyQueues, r.copyConfig, r.copyOwn, r.build, r.verify} {
+	for _, part := range []func() error{r.copyLog, r.copyQueues, r.copyConfig, r.copyOwn, r.build, r.verify, r.sync} {
 		if err := part(); err != nil {
 			return err
 		}
@@ -109,7 +110,20 @@ func (r *repair) run(out string) (err error) {
 	if err := os.Remove(out); err != nil && !errors.Is(err, os.ErrNotExist) { // it is empty
 		return err
 	}
-	return os.Rename(r.tmp, out)
+	if err := os.Rename(r.tmp, out); err != nil {
+		return err
+	}
+	return segment.OS.SyncDir(filepath.Dir(out))
+}
+
+// sync puts the names of all files on disk; what they hold is.
+func (r *repair) sync() error {
+	return filepath.WalkDir(r.tmp, func(path string, d os.DirEntry, err error) error {
+		if err != nil || !d.IsDir() {
+			return err
+		}
+		return segment.OS.SyncDir(path)
+	})
 }
 
 // checkOutput wants out to be missing or empty, and outside dir.

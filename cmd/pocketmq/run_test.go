@@ -217,7 +217,7 @@ func (closedPipe) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
 func TestClosedPipe(t *testing.T) {
 	dir := t.TempDir()
 	ok(t, strings.Repeat("a line\n", 20_000), "send", dir)
-	for _, args := range [][]string{{"tail", dir}, {"tail", dir, "--json"}, {"topics", dir}, {"info", dir}, {"verify", dir}} {
+	for _, args := range [][]string{{"tail", dir}, {"tail", dir, "--json"}, {"topics", dir}, {"info", dir}, {"verify", dir}, {"dump", dir}} {
 		var stderr bytes.Buffer
 		require.Equal(t, exitOK, run(t.Context(), args, nil, closedPipe{}, &stderr), args)
 		require.Empty(t, stderr.String(), args)
@@ -273,6 +273,7 @@ func TestVerify(t *testing.T) {
 	require.Equal(t, exitFindings, r.code)
 	require.Empty(t, r.stderr)
 	require.Contains(t, r.stdout, "error: "+logFile+" at byte 0: message 0 of queue lines/0: corrupt data: body checksum ")
+	require.Contains(t, r.stdout, " (record-body; run: pocketmq repair --output NEW DIR)\n")
 	require.Contains(t, r.stdout, ": 1 errors, 0 notes\n")
 
 	r = pocketmqIn(t, "", "verify", dir, "--json")
@@ -283,6 +284,7 @@ func TestVerify(t *testing.T) {
 	require.NoError(t, d.Decode(&finding))
 	require.NoError(t, d.Decode(&sum))
 	require.Equal(t, inspect.Error, finding.Severity)
+	require.Equal(t, inspect.RecordBody, finding.Kind)
 	require.Equal(t, logFile, finding.File)
 	require.EqualValues(t, 1, sum.Summary.Errors)
 
@@ -291,6 +293,69 @@ func TestVerify(t *testing.T) {
 	require.Equal(t, "b\n", r.stdout)
 	require.Contains(t, r.stderr, "skipped: ")
 	require.Contains(t, r.stderr, "1 messages of topic lines could not be read")
+}
+
+// TestRepair makes a new store without what was damaged.
+func TestRepair(t *testing.T) {
+	dir, out := t.TempDir(), filepath.Join(t.TempDir(), "out")
+	ok(t, "a\nb\nc\n", "send", dir)
+	ok(t, "", "tail", dir, "--group", "g")
+	logFile := filepath.Join(dir, "commitlog", fmt.Sprintf("%020d", 0))
+	info, err := inspect.Info(dir)
+	require.NoError(t, err)
+	size := int(info.Log.End) / 3 // of a record
+	poke(t, dir, int64(size), "\x00\x00\x00\x00XXXX")
+	r := pocketmqIn(t, "", "repair", "--output", out, dir)
+	require.Equal(t, exitOK, r.code, r.stderr)
+	require.Equal(t, fmt.Sprintf("lost: %s at byte %d: log offsets [%d, %d): corrupt data: magic number 0x58585858\n"+
+		"missing: messages [1, 2) of queue lines/0\n"+
+		"2 records of %d bytes kept, log offsets [0, %d); 1 ranges of %d bytes lost, their places held by 1 fillers; 3 files copied\n",
+		logFile, size, size, 2*size, 2*size, 3*size, size), r.stdout)
+	require.Equal(t, "a\nc\n", ok(t, "", "tail", out, "--raw"))
+	require.Empty(t, ok(t, "", "tail", out, "--raw", "--group", "g"), "consumer offsets mean what they meant")
+	require.Contains(t, ok(t, "", "verify", out), ": 0 errors, 1 notes\n")
+	fails(t, "not a place for the output: "+out+" is not empty", "repair", "--output", out, dir)
+	fails(t, "lies inside", "repair", "--output", filepath.Join(dir, "out"), dir)
+	fails(t, "required flag(s) \"output\" not set", "repair", dir)
+}
+
+// TestRepairNamesMessages says which message is lost where its header can be read.
+func TestRepairNamesMessages(t *testing.T) {
+	dir, out := t.TempDir(), filepath.Join(t.TempDir(), "out")
+	ok(t, "a\nb\n", "send", dir)
+	poke(t, dir, 88, "A") // the first message's body
+	require.Contains(t, ok(t, "", "repair", "--output", out, dir), ", message 0 of queue lines/0 by its own account: corrupt data: body checksum ")
+}
+
+func TestDump(t *testing.T) {
+	dir := t.TempDir()
+	ok(t, "a\nb\nc\n", "send", dir, "--tag", "red")
+	logFile := filepath.Join(dir, "commitlog", fmt.Sprintf("%020d", 0))
+	lines := strings.Split(ok(t, "", "dump", logFile), "\n")
+	require.Len(t, lines, 6)
+	require.Equal(t, "file @0 "+logFile+" is=commitlog size=67108864", lines[0])
+	require.Regexp(t, `^record @0 logOffset=0 size=\d+ topic=lines queueId=0 queueOffset=0 .* body="a\\n"$`, lines[1])
+	require.Regexp(t, `^unused @\d+ size=\d+$`, lines[4])
+	queueFile := filepath.Join(dir, "consumequeue", "lines", "0", fmt.Sprintf("%020d", 0))
+	require.Regexp(t, `^file @0 .*\nunit @20 queueOffset=1 logOffset=\d+ size=\d+ tagsCode=112785\n$`, ok(t, "", "dump", queueFile, "--from", "1", "--limit", "1"))
+	kinds := map[string]int{}
+	for line := range strings.Lines(ok(t, "", "dump", dir, "--json")) {
+		var e struct{ Kind, File string }
+		require.NoError(t, json.Unmarshal([]byte(line), &e), line)
+		require.True(t, strings.HasPrefix(e.File, dir))
+		kinds[e.Kind]++
+	}
+	require.Equal(t, map[string]int{"file": 8, "record": 3, "unit": 3, "unused": 3, "checkpoint": 1, "json": 3, "text": 2}, kinds)
+	fails(t, "not known as a file of a store", "dump", writeFile(t, "text"))
+	fails(t, "no such file", "dump", filepath.Join(dir, "missing"))
+	fails(t, "neither may be negative", "dump", dir, "--from", "-1")
+}
+
+func writeFile(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "file")
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	return path
 }
 
 func TestErrors(t *testing.T) {
@@ -480,7 +545,7 @@ func TestInterrupted(t *testing.T) {
 	ok(t, "a\n", "send", dir)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	for _, args := range [][]string{{"verify", dir}, {"tail", dir}, {"tail", dir, "--group", "g"}, {"topics", dir}, {"send", dir}} {
+	for _, args := range [][]string{{"verify", dir}, {"dump", dir}, {"repair", "-o", filepath.Join(t.TempDir(), "out"), dir}, {"tail", dir}, {"tail", dir, "--group", "g"}, {"topics", dir}, {"send", dir}} {
 		var stderr bytes.Buffer
 		require.Equal(t, exitInterrupted, run(ctx, args, strings.NewReader(""), io.Discard, &stderr), args)
 		require.Contains(t, stderr.String(), "pocketmq: interrupted\n", args)
@@ -490,7 +555,7 @@ func TestInterrupted(t *testing.T) {
 func TestVersionAndHelp(t *testing.T) {
 	require.Regexp(t, `^pocketmq version \S+\n$`, ok(t, "", "--version"))
 	require.Contains(t, ok(t, "", "--help"), "Available Commands:")
-	for _, command := range []string{"send", "tail", "topics", "info", "verify"} {
+	for _, command := range []string{"send", "tail", "topics", "info", "verify", "dump", "repair"} {
 		help := ok(t, "", command, "--help")
 		require.Contains(t, help, "Examples:\n  pocketmq "+command+" ")
 		require.Less(t, strings.Count(help, "\n"), 40)
