@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"sync"
 	"testing"
 	"time"
 
@@ -644,9 +645,12 @@ func TestCheckpointOfTheIndex(t *testing.T) {
 func TestCheckpointIsNotAheadOfTheIndex(t *testing.T) {
 	fs, dir := newCrashFS(t)
 	cfg := withFS(smallConfig(FlushAsync), fs)
+	var mu sync.Mutex
 	var shots []*crashfs.Snapshot
 	r := rand.New(rand.NewPCG(4, 4))
 	fs.Hook(func(c crashfs.Call) error {
+		mu.Lock()
+		defer mu.Unlock()
 		if !changes[c.Op] || r.IntN(4) > 0 {
 			return nil
 		}
