@@ -241,7 +241,7 @@ func TestIndexGeometryOfRocketMQ(t *testing.T) {
 // TestRocketMQWithoutKeys: its index file has the size of its geometry and
 // nothing in it.
 func TestRocketMQWithoutKeys(t *testing.T) {
-	make := func(size int64) string {
+	made := func(size int64) string {
 		dir := scratch(t)
 		s := openStore(t, dir, smallConfig(FlushSync))
 		putN(t, s, "u", 0, 3)
@@ -253,14 +253,14 @@ func TestRocketMQWithoutKeys(t *testing.T) {
 		require.NoError(t, os.Truncate(path, size))
 		return dir
 	}
-	s := openStore(t, make(indexfile.FileSize(100, 400)), smallConfig(FlushSync))
+	s := openStore(t, made(indexfile.FileSize(100, 400)), smallConfig(FlushSync))
 	require.Len(t, s.Recovery().IndexDropped, 1)
 	require.EqualValues(t, testIndexSlots, s.index.files.Slots())
 	putKeys(t, s, 0, 3)
 	requireKeys(t, s, 0, 3)
 	closeStore(t, s)
 
-	s = openStore(t, make(indexfile.FileSize(indexfile.RocketMQSlots, indexfile.RocketMQEntries)), Config{})
+	s = openStore(t, made(indexfile.FileSize(indexfile.RocketMQSlots, indexfile.RocketMQEntries)), Config{})
 	require.Empty(t, s.Recovery().IndexDropped)
 	require.EqualValues(t, indexfile.RocketMQSlots, s.index.files.Slots())
 	closeStore(t, s)
