@@ -2,8 +2,10 @@ package indexfile
 
 import (
 	"bytes"
+	"errors"
 	"path/filepath"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -33,21 +35,28 @@ func goldenRecords(t *testing.T, dir string, segmentSize int64) []message.Dispat
 	return out
 }
 
+var goldenCases = sync.OnceValues(func() (cases []*golden.Case, err error) {
+	names, err := golden.Cases()
+	for _, name := range names {
+		c, loadErr := golden.Load(name)
+		cases, err = append(cases, c), errors.Join(err, loadErr)
+	}
+	return cases, err
+})
+
 // eachGolden tests the recorded stores that are fit for it, of which there must
 // be n.
 func eachGolden(t *testing.T, n int, fit func(c *golden.Case) bool, test func(t *testing.T, c *golden.Case, dir string)) {
 	t.Helper()
-	names, err := golden.Cases()
+	cases, err := goldenCases()
 	require.NoError(t, err)
 	tested := 0
-	for _, name := range names {
-		c, err := golden.Load(name)
-		require.NoError(t, err)
+	for _, c := range cases {
 		if !fit(c) {
 			continue
 		}
 		tested++
-		t.Run(name, func(t *testing.T) {
+		t.Run(c.Case, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
 			require.NoError(t, c.Unpack(golden.StoreArchive, dir))

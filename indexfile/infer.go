@@ -100,7 +100,7 @@ func infer(b []byte) (slots, entries int32, err error) {
 func divided(b []byte, h Header, slots int64) bool {
 	at := func(e int32) entry { return entryAt(b[headerSize+slotSize*slots+entrySize*int64(e):]) }
 	first, last := at(1), at(h.Count-1)
-	return first.offset == h.BeginLogOffset && first.prev == 0 && first.hash >= 0 &&
+	return first != (entry{}) && first.offset == h.BeginLogOffset && first.prev == 0 && first.hash >= 0 &&
 		last.offset == h.EndLogOffset && last.hash >= 0 && last.prev < h.Count-1 &&
 		loadSlot(b[headerSize+slotSize*(int64(last.hash)%slots):]) == h.Count-1
 }

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"sync"
 	"testing"
 	"time"
 
@@ -240,7 +241,7 @@ func TestIndexGeometryOfRocketMQ(t *testing.T) {
 // TestRocketMQWithoutKeys: its index file has the size of its geometry and
 // nothing in it.
 func TestRocketMQWithoutKeys(t *testing.T) {
-	make := func(size int64) string {
+	made := func(size int64) string {
 		dir := scratch(t)
 		s := openStore(t, dir, smallConfig(FlushSync))
 		putN(t, s, "u", 0, 3)
@@ -252,14 +253,14 @@ func TestRocketMQWithoutKeys(t *testing.T) {
 		require.NoError(t, os.Truncate(path, size))
 		return dir
 	}
-	s := openStore(t, make(indexfile.FileSize(100, 400)), smallConfig(FlushSync))
+	s := openStore(t, made(indexfile.FileSize(100, 400)), smallConfig(FlushSync))
 	require.Len(t, s.Recovery().IndexDropped, 1)
 	require.EqualValues(t, testIndexSlots, s.index.files.Slots())
 	putKeys(t, s, 0, 3)
 	requireKeys(t, s, 0, 3)
 	closeStore(t, s)
 
-	s = openStore(t, make(indexfile.FileSize(indexfile.RocketMQSlots, indexfile.RocketMQEntries)), Config{})
+	s = openStore(t, made(indexfile.FileSize(indexfile.RocketMQSlots, indexfile.RocketMQEntries)), Config{})
 	require.Empty(t, s.Recovery().IndexDropped)
 	require.EqualValues(t, indexfile.RocketMQSlots, s.index.files.Slots())
 	closeStore(t, s)
@@ -644,9 +645,12 @@ func TestCheckpointOfTheIndex(t *testing.T) {
 func TestCheckpointIsNotAheadOfTheIndex(t *testing.T) {
 	fs, dir := newCrashFS(t)
 	cfg := withFS(smallConfig(FlushAsync), fs)
+	var mu sync.Mutex
 	var shots []*crashfs.Snapshot
 	r := rand.New(rand.NewPCG(4, 4))
 	fs.Hook(func(c crashfs.Call) error {
+		mu.Lock()
+		defer mu.Unlock()
 		if !changes[c.Op] || r.IntN(4) > 0 {
 			return nil
 		}

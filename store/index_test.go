@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -180,7 +181,7 @@ func TestQueryIsBounded(t *testing.T) {
 	for i := range 20 {
 		putKeyed(t, s, keyed("t", strconv.Itoa(i), "", "key"))
 	}
-	for _, maxNum := range []int{0, 5, 6, 1 << 40, -1} {
+	for _, maxNum := range []int{0, 5, 6, math.MaxInt32, -1} {
 		require.Equal(t, []string{"15", "16", "17", "18", "19"}, find(t, s, KeyQuery{Topic: "t", Key: "key", MaxNum: maxNum}))
 	}
 }
