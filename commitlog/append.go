@@ -27,7 +27,8 @@ func (p Placement) End() message.LogOffset { return p.LogOffset + message.LogOff
 //
 // Without staging the record is in the page cache, and visible, on return; with
 // staging Wait says when it is on disk. On an error nothing was placed: a
-// *message.LimitError for a record that fits in no file, message.ErrClosed, the
+// *message.LimitError for a record that fits in no file, a
+// *message.IllegalError for properties with a sector of zeros, message.ErrClosed, the
 // failed sync, an error matching segment.ErrNoSpace (a full disk) or
 // segment.ErrFault (the mapped file was damaged from outside), or ctx's. ctx
 // bounds the wait for room, nothing else. It allocates nothing once room is there.
@@ -36,6 +37,10 @@ func (l *Log) Append(ctx context.Context, m *message.MessageExt, c *Counter) (Pl
 	r.BodyCRC = message.BodyCRC(m.Body)
 	if r.StoreHost == (message.Host{}) {
 		r.StoreHost = l.cfg.StoreHost
+	}
+	var err error
+	if r.Properties, err = legible(r.Properties); err != nil {
+		return Placement{}, err
 	}
 	size := r.RecordSize()
 	if err := l.lock(ctx, int64(size)); err != nil {

@@ -33,6 +33,9 @@ func (b *Batch) Encode(m *message.MessageExtBatch, host message.Host, maxBody, m
 			r.PreparedTransactionOffset = 0
 			err = r.Check(maxBody)
 		}
+		if err == nil {
+			r.Properties, err = legible(r.Properties)
+		}
 		size := r.RecordSize()
 		if err == nil && len(b.records)+size > maxSize {
 			err = &message.LimitError{Field: "batch (as records)", Limit: int64(maxSize), Value: int64(len(b.records) + size)}

@@ -100,7 +100,7 @@ func (s *DefaultMessageStore) saveProgress(final bool) error {
 	if err := s.saveCheckpoint(last.StoreTimestamp); err != nil {
 		return err
 	}
-	point := recoveryPoint{Generation: s.primary.Generation, LogOffset: position, Last: last, Index: indexed, Queues: points, SegmentSize: s.log.FileSize()}
+	point := recoveryPoint{Generation: s.primary.Generation, LogOffset: position, Last: last, LastTime: s.log.LastTimestamp(), Index: indexed, Queues: points, SegmentSize: s.log.FileSize()}
 	if !s.worthSaving(point, final) {
 		return nil
 	}

@@ -1,6 +1,8 @@
 package store
 
 import (
+	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -15,6 +17,9 @@ type counters struct {
 
 	mu sync.RWMutex
 	m  map[queueKey]*namedCounter
+
+	folds  bool              // the file system takes names that differ in case for one
+	folded map[string]string // topic, by its name in lower case; only where folds is set
 }
 
 type queueKey struct {
@@ -53,16 +58,42 @@ func (c *counters) find(topic string, id int32) *commitlog.Counter {
 	return &n.counter
 }
 
-// set gives the queue a counter that goes on at next, if it has none.
-func (c *counters) set(topic string, id int32, next message.QueueOffset) *commitlog.Counter {
+// add gives a new queue a counter that begins at 0. It refuses a topic whose
+// directory would be that of another one.
+func (c *counters) add(topic string, id int32) (*commitlog.Counter, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if other := c.folded[strings.ToLower(topic)]; other != "" && other != topic {
+		return nil, sameName(topic, other)
+	}
+	return c.number(topic, id, 0), nil
+}
+
+func sameName(topic, other string) error {
+	return &message.IllegalError{Field: "topic", Value: topic,
+		Reason: fmt.Sprintf("differs only in case from %q, and the file system takes the two for one", other)}
+}
+
+// set gives the queue a counter that goes on at next, if it has none.
+func (c *counters) set(topic string, id int32, next message.QueueOffset) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.number(topic, id, next)
+}
+
+func (c *counters) number(topic string, id int32, next message.QueueOffset) *commitlog.Counter {
 	if c.m == nil {
 		c.m = make(map[queueKey]*namedCounter)
 	}
 	k := queueKey{string([]byte(topic)), id} // a copy: the caller's string may be part of something large
 	if c.m[k] == nil {
 		c.m[k] = &namedCounter{k, *commitlog.NewCounter(next)}
+	}
+	if c.folds {
+		if c.folded == nil {
+			c.folded = make(map[string]string)
+		}
+		c.folded[strings.ToLower(k.topic)] = k.topic
 	}
 	return &c.m[k].counter
 }

@@ -18,6 +18,9 @@ type recoveryPoint struct {
 	Generation uint64            `json:"generation"`
 	LogOffset  message.LogOffset `json:"logOffset"`
 	Last       lastRecord        `json:"last"`
+	// LastTime is a store timestamp (ms) that no later record goes below. It is
+	// not read from the record, where it may be damaged.
+	LastTime int64 `json:"lastTime"`
 	// Index is the log offset before which everything is in the index, on disk.
 	Index message.LogOffset `json:"index"`
 
@@ -73,6 +76,9 @@ func (p recoveryPoint) holds(log *commitlog.Log, queues *consumequeue.Table) boo
 			return false
 		}
 		if u, ok := q.At(qp.Max - 1); !ok || u.LogOffset >= p.LogOffset || u == (consumequeue.Unit{}) {
+			return false
+		}
+		if u, _ := q.At(q.First()); u == (consumequeue.Unit{}) { // zeros at the start would pass for messages that are gone
 			return false
 		}
 		if first := q.First(); first > qp.First { // the log may have lost these as well

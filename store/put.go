@@ -69,7 +69,10 @@ func (s *DefaultMessageStore) PutMessages(ctx context.Context, b *message.Messag
 	}
 	counter := s.counters.find(b.Topic, b.QueueID)
 	if counter == nil { // each record has passed the check of its topic
-		counter = s.counters.set(b.Topic, b.QueueID, 0)
+		var err error
+		if counter, err = s.counters.add(b.Topic, b.QueueID); err != nil {
+			return s.refused(fmt.Errorf("put batch: %w", err), "")
+		}
 	}
 	p, err := s.log.AppendBatch(ctx, records, counter)
 	if err != nil {
@@ -88,7 +91,7 @@ func (s *DefaultMessageStore) check(m *message.MessageExt) (*commitlog.Counter, 
 	if err := m.Check(s.cfg.MaxBodySize); err != nil {
 		return nil, err
 	}
-	return s.counters.set(m.Topic, m.QueueID, 0), nil
+	return s.counters.add(m.Topic, m.QueueID)
 }
 
 // batches keeps the buffers in which batches are encoded.

@@ -95,7 +95,7 @@ func (s *DefaultMessageStore) recover(ctx context.Context) error {
 	from, lastTime := s.recovery.LogStart, int64(0)
 	next := make(map[*consumequeue.Queue]*numbers) // which units each queue should have
 	if s.recovery.FromPoint {
-		from, lastTime = point.LogOffset, point.Last.StoreTimestamp
+		from, lastTime = point.LogOffset, point.LastTime
 		s.point = point
 		s.lastDispatched.Store(int64(point.Last.LogOffset))
 		for _, qp := range point.Queues {

@@ -111,6 +111,7 @@ func (s *DefaultMessageStore) open(ctx context.Context) error {
 	if s.owner, err = takeOwnership(s.cfg, s.dir); err != nil {
 		return err
 	}
+	s.counters.folds = foldsCase(s.cfg.fs, filepath.Join(s.dir, lockFile))
 	if err := s.loadPrimary(); err != nil {
 		return err
 	}
