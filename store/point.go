@@ -75,11 +75,11 @@ func (p recoveryPoint) holds(log *commitlog.Log, queues *consumequeue.Table) boo
 		if q == nil || q.Max() < qp.Max {
 			return false
 		}
-		if u, ok := q.At(qp.Max - 1); !ok || u.LogOffset >= p.LogOffset || u == (consumequeue.Unit{}) {
-			return false
-		}
-		if u, _ := q.At(q.First()); u == (consumequeue.Unit{}) { // zeros at the start would pass for messages that are gone
-			return false
+		// Zeros at the start would pass for messages that are gone.
+		for _, off := range []message.QueueOffset{q.First(), qp.Max - 1} {
+			if u, ok := q.At(off); !ok || !u.IsBlank() && !p.covers(u) {
+				return false
+			}
 		}
 		if first := q.First(); first > qp.First { // the log may have lost these as well
 			if u, ok := q.At(first); !ok || u.LogOffset >= log.MinOffset() {
@@ -88,6 +88,11 @@ func (p recoveryPoint) holds(log *commitlog.Log, queues *consumequeue.Table) boo
 		}
 	}
 	return true
+}
+
+// covers reports whether a record could lie before the point where u says.
+func (p recoveryPoint) covers(u consumequeue.Unit) bool {
+	return u.LogOffset >= 0 && u.Size >= message.MinRecordSize && u.LogOffset <= p.LogOffset-message.LogOffset(u.Size)
 }
 
 // queuePoints counts, for each queue, the units that point before off.

@@ -34,6 +34,11 @@ type Recovery struct {
 	// as they are and passed over.
 	Damaged []commitlog.Damage
 
+	// Missing counts the messages that the queues have a number for and the part
+	// of the log that was read has no record: it is damaged, perhaps in a way
+	// that makes it look like a message of another queue.
+	Missing int64
+
 	// IndexFrom is the log offset from which the index is fed: what lies behind is
 	// indexed while the store is open, see WaitIndexed. IndexDropped are its
 	// files that could not be used, and are built again.
@@ -226,6 +231,9 @@ func (s *DefaultMessageStore) rebuild(r *message.DispatchRequest, next map[*cons
 	q := consumequeue.Find(s.queues, r.Topic(), r.QueueID())
 	if next[q] == nil {
 		next[q] = &numbers{next: r.QueueOffset()}
+		if s.recovery.LogStart == 0 {
+			next[q].next = 0 // nothing was removed
+		}
 	}
 	next[q].add(r.QueueOffset())
 	return nil
@@ -244,6 +252,7 @@ func (s *DefaultMessageStore) cutQueues(next map[*consumequeue.Queue]*numbers) e
 		switch n := next[q]; {
 		case n != nil:
 			keep = n.next
+			s.recovery.Missing += n.missing()
 		case empty && s.recovery.LogStart == 0:
 			keep = 0
 		}

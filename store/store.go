@@ -97,7 +97,7 @@ func Open(ctx context.Context, dir string, cfg Config) (*DefaultMessageStore, er
 	}
 	s.start()
 	s.cfg.Logger.Info("store opened", "dir", dir, "clean", s.recovery.Clean, "log", s.recovery.LogEnd,
-		"records", s.recovery.Records, "cut", s.recovery.CutBytes, "damaged", len(s.recovery.Damaged), "took", s.recovery.Took)
+		"records", s.recovery.Records, "cut", s.recovery.CutBytes, "damaged", len(s.recovery.Damaged), "missing", s.recovery.Missing, "took", s.recovery.Took)
 	return s, nil
 }
 
