@@ -29,7 +29,8 @@ func (p Placement) End() message.LogOffset { return p.LogOffset + message.LogOff
 // Without staging the record is in the page cache, and visible, on return; with
 // staging Wait says when it is on disk. On an error nothing was placed: a
 // *message.LimitError for a record that fits in no file and for properties that
-// leave no room for message.PropertyCRC32, message.ErrClosed, the
+// leave no room for message.PropertyCRC32, a *message.IllegalError for properties
+// with a sector of zeros, message.ErrClosed, the
 // failed sync, an error matching segment.ErrNoSpace (a full disk) or
 // segment.ErrFault (the mapped file was damaged from outside), or ctx's. ctx
 // bounds the wait for room, nothing else. It allocates nothing once room is there.
@@ -49,8 +50,11 @@ func (l *Log) append(ctx context.Context, m *message.MessageExt, c *Counter, the
 	if r.StoreHost == (message.Host{}) {
 		r.StoreHost = l.cfg.StoreHost
 	}
+	var err error
 	trailer := message.Trailer{CRC: l.cfg.AppendCRC}
-	r.Properties = r.Properties.WithoutCRC32(trailer.CRC)
+	if r.Properties, err = legible(r.Properties.WithoutCRC32(trailer.CRC)); err != nil {
+		return Placement{}, err
+	}
 	if err := r.CheckTrailer(trailer); err != nil {
 		return Placement{}, err
 	}

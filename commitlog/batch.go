@@ -32,10 +32,11 @@ func (b *Batch) Encode(m *message.MessageExtBatch, host message.Host, maxBody, m
 	}
 	for e, err := range message.BatchElements(m.Body) {
 		if err == nil {
-			r.Flag, r.Body, r.Properties = e.Flag, e.Body, e.Properties.WithoutCRC32(crc)
+			r.Flag, r.Body = e.Flag, e.Body
 			r.BodyCRC = message.BodyCRC(e.Body)
 			r.PreparedTransactionOffset = 0
-			err = cmp.Or(r.Check(maxBody), r.CheckTrailer(trailer))
+			r.Properties, err = legible(e.Properties.WithoutCRC32(crc))
+			err = cmp.Or(err, r.Check(maxBody), r.CheckTrailer(trailer))
 		}
 		size := r.RecordSizeWith(trailer)
 		if err == nil && len(b.records)+size > maxSize {

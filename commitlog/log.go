@@ -169,6 +169,14 @@ func (l *Log) DirtyPages() int64 {
 
 const dirtyPage = 4096
 
+// LastTimestamp is the store timestamp of the last record placed, in ms, or what
+// Start was given: no later record gets an earlier one.
+func (l *Log) LastTimestamp() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.lastTime
+}
+
 // Refusal is the error that an append would get now without being looked at:
 // nil, message.ErrClosed, or the failed sync.
 func (l *Log) Refusal() error {

@@ -290,13 +290,6 @@ func failing(op string, err error) func(string, string) error {
 	}
 }
 
-// LastTimestamp is the store timestamp of the last record placed, in ms.
-func (l *Log) LastTimestamp() int64 {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.lastTime
-}
-
 // Next is the number that the queue's next message will get.
 func (l *Log) Next(c *Counter) message.QueueOffset {
 	l.mu.Lock()

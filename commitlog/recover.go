@@ -31,7 +31,7 @@ type RecoverConfig struct {
 // Recovered is what Recover found.
 type Recovered struct {
 	End      message.LogOffset
-	LastTime int64 // store timestamp of the last record, ms
+	LastTime int64 // store timestamp of the last record, ms, as far as it can be believed
 	Records  int64 // seen
 	Bytes    int64 // examined
 }
@@ -45,7 +45,7 @@ type Recovered struct {
 // Source: RocketMQ store/CommitLog.java, recoverNormally and recoverAbnormally.
 func (l *Log) Recover(ctx context.Context, cfg RecoverConfig) (Recovered, error) {
 	r := recovery{log: l, cfg: cfg, pos: int64(cfg.From)}
-	r.found.LastTime = cfg.LastTime
+	r.time.last = cfg.LastTime
 	for !r.done {
 		if err := ctx.Err(); err != nil {
 			return Recovered{}, err
@@ -58,7 +58,7 @@ func (l *Log) Recover(ctx context.Context, cfg RecoverConfig) (Recovered, error)
 			return Recovered{}, fmt.Errorf("commit log: recovery at offset %d: %w", r.pos, err)
 		}
 	}
-	r.found.End = message.LogOffset(r.pos)
+	r.found.End, r.found.LastTime = message.LogOffset(r.pos), r.time.last
 	r.found.Bytes = r.pos - int64(cfg.From)
 	return r.found, nil
 }
@@ -69,6 +69,7 @@ type recovery struct {
 	pos     int64
 	done    bool // pos is the end
 	found   Recovered
+	time    storeTime
 	request message.DispatchRequest
 }
 
@@ -111,8 +112,9 @@ const sectorSize = 512
 // the record v, which begins at start of b, is all zero up to its end. The
 // record's checksum covers the body alone, and what was never written is zero,
 // so a crash can leave a record that looks sound and has lost those. A record
-// with another behind it is never taken for torn, whatever its properties end
-// in: the other's first bytes lie in the same sector.
+// with another behind it is seldom taken for torn, whatever its properties end
+// in: the other's first bytes lie in the same sector. One that was written here
+// never is: see legible.
 func torn(b []byte, start int64, v message.View) bool {
 	end := start + int64(v.Size())
 	props := int64(len(v.Properties()))
@@ -157,7 +159,7 @@ func (r *recovery) record(v message.View) error {
 		}
 	}
 	r.found.Records++
-	r.found.LastTime = v.StoreTimestamp()
+	r.time.see(v.StoreTimestamp(), r.log.cfg.Now)
 	r.pos += int64(v.Size())
 	return nil
 }
@@ -179,7 +181,7 @@ func (r *recovery) unreadable(f *segment.File, kind message.Kind, why error) {
 		}
 		next, damage = f.End(), true
 	default:
-		next, damage = r.log.nextRecord(r.pos, math.MaxInt64, r.found.LastTime)
+		next, damage = r.log.nextRecord(r.pos, math.MaxInt64, r.time.last)
 	}
 	if !damage && r.pos >= trusted {
 		r.done = true

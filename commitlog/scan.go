@@ -31,11 +31,11 @@ func (l *Log) Scan(from, to message.LogOffset, visit func(*message.DispatchReque
 }
 
 type scan struct {
-	log      *Log
-	pos, to  int64
-	lastTime int64 // store timestamp of the last sound record
-	visit    func(*message.DispatchRequest) error
-	request  message.DispatchRequest
+	log     *Log
+	pos, to int64
+	time    storeTime
+	visit   func(*message.DispatchRequest) error
+	request message.DispatchRequest
 }
 
 // file goes on from s.pos to the end of f, or to s.to, and unpins f, whatever
@@ -55,7 +55,7 @@ func (s *scan) file(f *segment.File) (err error) {
 			if err := s.visit(&s.request); err != nil {
 				return err
 			}
-			s.lastTime = v.StoreTimestamp()
+			s.time.see(v.StoreTimestamp(), s.log.cfg.Now)
 			s.pos += int64(v.Size())
 		case kind == message.KindBlank:
 			s.pos = f.Base() + f.Size()
@@ -73,7 +73,7 @@ func (s *scan) pass(f *segment.File, why error) {
 		s.pos = end
 		return
 	}
-	next, ok := s.log.nextRecord(s.pos, s.to, s.lastTime)
+	next, ok := s.log.nextRecord(s.pos, s.to, s.time.last)
 	if !ok {
 		next = s.to
 	}

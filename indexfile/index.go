@@ -112,7 +112,7 @@ func Open(cfg Config) (*Index, error) {
 	}
 	var list []*file
 	for i, name := range names {
-		f, bad, err := x.load(name)
+		f, bad, err := x.load(name, i == len(names)-1)
 		if err != nil {
 			return nil, fmt.Errorf("open index: %w", err)
 		}
@@ -154,8 +154,9 @@ func (x *Index) names() ([]string, error) {
 	return names, nil
 }
 
-// load reads a file's header. bad says why the file has to be dropped.
-func (x *Index) load(name string) (f *file, bad, err error) {
+// load reads the header of a file, the newest one if last is set. bad says why
+// the file has to be dropped.
+func (x *Index) load(name string, last bool) (f *file, bad, err error) {
 	path := filepath.Join(x.cfg.Dir, name)
 	h, err := x.cfg.FS.OpenRead(path)
 	if err != nil {
@@ -178,7 +179,11 @@ func (x *Index) load(name string) (f *file, bad, err error) {
 		return nil, nil, fmt.Errorf("read %s: %w", path, err)
 	}
 	header := headerAt(b[:])
-	if err := header.check(x.cfg.Entries); err != nil {
+	err = header.check(x.cfg.Entries)
+	if err == nil && header.Count == 1 && !last {
+		err = fmt.Errorf("%w: no entry, and there is a newer file", message.ErrCorrupt)
+	}
+	if err != nil {
 		bad = &message.CorruptionError{File: path, Err: err}
 		if x.cfg.Rebuild {
 			return nil, bad, nil

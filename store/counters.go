@@ -1,6 +1,8 @@
 package store
 
 import (
+	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -15,6 +17,9 @@ type counters struct {
 
 	mu sync.RWMutex
 	m  map[queueKey]*namedCounter
+
+	folds  bool              // the file system takes names that differ in case for one
+	folded map[string]string // topic, by its name in lower case; only where folds is set
 }
 
 type queueKey struct {
@@ -53,10 +58,30 @@ func (c *counters) find(topic string, id int32) *commitlog.Counter {
 	return &n.counter
 }
 
-// set gives the queue a counter that goes on at next, if it has none.
-func (c *counters) set(topic string, id int32, next message.QueueOffset) *commitlog.Counter {
+// add gives the queue a counter that goes on at next, if it has none. It refuses a
+// topic whose directory would be that of another one.
+func (c *counters) add(topic string, id int32, next message.QueueOffset) (*commitlog.Counter, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if other := c.folded[strings.ToLower(topic)]; other != "" && other != topic {
+		return nil, sameName(topic, other)
+	}
+	return c.number(topic, id, next), nil
+}
+
+func sameName(topic, other string) error {
+	return &message.IllegalError{Field: "topic", Value: topic,
+		Reason: fmt.Sprintf("differs only in case from %q, and the file system takes the two for one", other)}
+}
+
+// set gives the queue a counter that goes on at next, if it has none.
+func (c *counters) set(topic string, id int32, next message.QueueOffset) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.number(topic, id, next)
+}
+
+func (c *counters) number(topic string, id int32, next message.QueueOffset) *commitlog.Counter {
 	if c.m == nil {
 		c.m = make(map[queueKey]*namedCounter)
 	}
@@ -64,5 +89,17 @@ func (c *counters) set(topic string, id int32, next message.QueueOffset) *commit
 	if c.m[k] == nil {
 		c.m[k] = &namedCounter{k, *commitlog.NewCounter(next)}
 	}
+	c.named(k.topic)
 	return &c.m[k].counter
+}
+
+// named notes that a topic has a directory. The caller holds mu, or is Open.
+func (c *counters) named(topic string) {
+	if !c.folds {
+		return
+	}
+	if c.folded == nil {
+		c.folded = make(map[string]string)
+	}
+	c.folded[strings.ToLower(topic)] = topic
 }

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"strconv"
+	"strings"
 
 	"github.com/pocketmq/pocketmq/commitlog"
 	"github.com/pocketmq/pocketmq/consumequeue"
@@ -63,7 +64,7 @@ func (s *queueSink) unit(r *message.DispatchRequest) (q *consumequeue.Queue, uni
 			return nil, unit, typed(err)
 		}
 	}
-	if misfit := s.misfit(r, q == nil); misfit != nil {
+	if misfit := s.misfit(r, q); misfit != nil {
 		(*DefaultMessageStore)(s).damagedRecord(r, misfit)
 		return nil, unit, nil
 	}
@@ -128,19 +129,40 @@ func (b *gathered) put() error {
 }
 
 // misfit says why no queue can hold the record: its topic and queue id can not
-// name a directory, or its header was damaged, which no checksum tells. Before a
-// message with number n there are n records in the log.
-func (s *queueSink) misfit(r *message.DispatchRequest, newQueue bool) error {
-	if off, most := int64(r.QueueOffset()), int64(r.LogOffset())/message.MinRecordSize; off < 0 || off > most {
-		return &message.LimitError{Field: "queue offset", Limit: most, Value: off, Unit: "as number"}
+// name a directory, or its header was damaged, which no checksum tells.
+func (s *queueSink) misfit(r *message.DispatchRequest, q *consumequeue.Queue) error {
+	if most := highestOffset(r, q); r.QueueOffset() < 0 || r.QueueOffset() > most {
+		return &message.LimitError{Field: "queue offset", Limit: int64(most), Value: int64(r.QueueOffset()), Unit: "as number"}
 	}
-	if !newQueue {
+	if q != nil {
 		return nil
+	}
+	if s.counters.folds {
+		for _, other := range s.queues.All() {
+			if topic := string(r.Topic()); topic != other.Topic && strings.EqualFold(topic, other.Topic) {
+				return sameName(topic, other.Topic)
+			}
+		}
 	}
 	if r.QueueID() < 0 {
 		return &message.IllegalError{Field: "queue id", Value: strconv.Itoa(int(r.QueueID())), Reason: "is negative"}
 	}
 	return message.CheckStoredTopic(string(r.Topic()))
+}
+
+// highestOffset is the highest number that the record can have: numbers are dense
+// and follow the log, so before a message with number n there are n records in
+// the log, and between it and the queue's last one those of the numbers between.
+func highestOffset(r *message.DispatchRequest, q *consumequeue.Queue) message.QueueOffset {
+	most := message.QueueOffset(r.LogOffset() / message.MinRecordSize)
+	if q == nil || r.QueueOffset() <= q.Max() {
+		return most
+	}
+	u, ok := q.At(q.Max() - 1)
+	if between := int64(r.LogOffset()-u.LogOffset) - int64(u.Size); ok && !u.IsBlank() && u.Size > 0 && between >= 0 {
+		most = min(most, q.Max()+message.QueueOffset(between/message.MinRecordSize))
+	}
+	return most
 }
 
 func (s *DefaultMessageStore) damagedRecord(r *message.DispatchRequest, why error) {

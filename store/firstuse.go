@@ -98,7 +98,7 @@ func (s *DefaultMessageStore) rebuildQueue(q *consumequeue.Queue) error {
 		if r.QueueID() != q.ID || !r.SysFlag().Queued() || string(r.Topic()) != q.Topic {
 			return nil
 		}
-		misfit := (*queueSink)(s).misfit(r, false)
+		misfit := (*queueSink)(s).misfit(r, q)
 		if misfit == nil && met.contradicts(q, r) {
 			misfit = errNumberTaken(r)
 		}

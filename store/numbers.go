@@ -42,6 +42,14 @@ func (n *numbers) contradicts(q *consumequeue.Queue, r *message.DispatchRequest)
 	return true
 }
 
+// missing counts the numbers that no message has.
+func (n *numbers) missing() (count int64) {
+	for _, g := range n.gaps {
+		count += int64(g.to - g.from)
+	}
+	return count
+}
+
 func (n *numbers) add(off message.QueueOffset) {
 	if off > n.next {
 		n.gaps = append(n.gaps, gap{n.next, off})

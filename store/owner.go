@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -36,7 +37,8 @@ type owner struct {
 	fs       segment.FS
 	dir      string
 	lock     segment.Handle
-	wasClean bool // no marker was there
+	marker   segment.Handle // locked as well: people remove lock files that are in their way
+	wasClean bool           // no marker was there
 }
 
 // Files at the root of a store, RocketMQ's and ours.
@@ -59,13 +61,18 @@ func takeOwnership(c Config, dir string) (*owner, error) {
 	}
 	o := &owner{fs: c.fs, dir: dir, lock: lock}
 	if err := lock.Lock(); err != nil {
-		if errors.Is(err, segment.ErrLocked) {
-			who, _ := segment.ReadFile(c.fs, filepath.Join(dir, ownDir, ownerFile))
-			err = &LockedError{Dir: dir, Owner: string(who)}
-		}
-		return nil, errors.Join(err, lock.Close())
+		return nil, errors.Join(o.describeLock(err), lock.Close())
 	}
 	return o, nil
+}
+
+// describeLock names the owner, where there is one.
+func (o *owner) describeLock(err error) error {
+	if !errors.Is(err, segment.ErrLocked) {
+		return err
+	}
+	who, _ := segment.ReadFile(o.fs, filepath.Join(o.dir, ownDir, ownerFile))
+	return &LockedError{Dir: o.dir, Owner: string(who)}
 }
 
 // describeDir tells the errors apart that a bad path gives.
@@ -88,6 +95,15 @@ func openOrCreate(fsys segment.FS, path string, mode fs.FileMode) (segment.Handl
 	return h, err
 }
 
+// foldsCase reports whether the file system takes names that differ only in case
+// for one, as on macOS and Windows; path is that of a file that is there.
+func foldsCase(fsys segment.FS, path string) bool {
+	dir, name := filepath.Split(path)
+	this, err := fsys.Lstat(path)
+	upper, upperErr := fsys.Lstat(filepath.Join(dir, strings.ToUpper(name)))
+	return err == nil && upperErr == nil && os.SameFile(this, upper)
+}
+
 // mark writes what RocketMQ writes into lock, who we are, and the marker.
 func (o *owner) mark(c Config) error {
 	o.fs = c.fs // which may have a reserve
@@ -103,19 +119,17 @@ func (o *owner) leaveMark(c Config) error {
 	}
 	abort := filepath.Join(o.dir, abortFile)
 	_, err := o.fs.Lstat(abort)
-	o.wasClean = errors.Is(err, fs.ErrNotExist)
-	if err != nil && !o.wasClean {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if o.wasClean {
-		h, err := o.fs.Create(abort, c.FileMode)
-		if err != nil {
-			return err
-		}
-		if err := h.Close(); err != nil {
-			return err
-		}
+	clean := err != nil
+	if o.marker, err = openOrCreate(o.fs, abort, c.FileMode); err != nil {
+		return err
 	}
+	if err := o.marker.Lock(); err != nil {
+		return o.describeLock(err)
+	}
+	o.wasClean = clean
 	if err := o.fs.SyncDir(o.dir); err != nil {
 		return err
 	}
@@ -146,6 +160,9 @@ func (o *owner) label() error {
 // stays: removing it would let two processes hold two locks of one name.
 func (o *owner) release(clean bool) error {
 	var errs []error
+	if o.marker != nil { // some systems remove no file that is open
+		errs = append(errs, o.marker.Close())
+	}
 	if clean {
 		if err := o.fs.Remove(filepath.Join(o.dir, abortFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			errs = append(errs, err)

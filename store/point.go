@@ -20,6 +20,9 @@ type recoveryPoint struct {
 	Generation uint64            `json:"generation"`
 	LogOffset  message.LogOffset `json:"logOffset"`
 	Last       lastRecord        `json:"last"`
+	// LastTime is a store timestamp (ms) that no later record goes below. It is
+	// not read from the record, where it may be damaged.
+	LastTime int64 `json:"lastTime"`
 	// Index is the log offset before which everything is in the index, on disk.
 	// IndexFiles are those that have entries.
 	Index      message.LogOffset `json:"index"`

@@ -57,7 +57,7 @@ func (s *DefaultMessageStore) pointAt(off message.LogOffset) recoveryPoint {
 	last := identify(s.log, off)
 	p := recoveryPoint{
 		Generation: s.primary.Generation, LogOffset: last.LogOffset + message.LogOffset(last.Size), Last: last,
-		SegmentSize: s.log.FileSize(),
+		LastTime: s.log.LastTimestamp(), SegmentSize: s.log.FileSize(),
 	}
 	p.Index, p.IndexFiles = s.indexPoints()
 	return p

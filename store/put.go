@@ -158,7 +158,7 @@ func (s *DefaultMessageStore) newCounter(topic string, queueID int32) (*commitlo
 	if q != nil {
 		next = q.Max()
 	}
-	return s.counters.set(topic, queueID, next), nil
+	return s.counters.add(topic, queueID, next)
 }
 
 // batches keeps the buffers in which batches are encoded.

@@ -160,7 +160,7 @@ func TestSeparatorsInProperties(t *testing.T) {
 	closeStore(t, s)
 	again := openStore(t, s.Dir(), smallConfig(FlushSync))
 	got := read(t, again, "t", 0, 0).Messages[0].Message()
-	require.Equal(t, props, got.Properties)
+	require.Equal(t, props+"\x02", got.Properties, "a separator keeps the zero from the end")
 	for i := 0; i < len(want); i += 2 {
 		v, ok := got.Properties.Get(want[i])
 		require.True(t, ok)

@@ -36,6 +36,11 @@ type Recovery struct {
 	// as they are and passed over.
 	Damaged []commitlog.Damage
 
+	// Missing counts the messages that the queues have a number for and the part
+	// of the log that was read has no record: it is damaged, perhaps in a way
+	// that makes it look like a message of another queue.
+	Missing int64
+
 	// IndexFrom is the log offset from which the index is fed: what lies behind is
 	// indexed while the store is open, see WaitIndexed. IndexDropped are its
 	// files that could not be used, and are built again.
@@ -102,7 +107,7 @@ func (s *DefaultMessageStore) recover(ctx context.Context) error {
 	}
 	from, lastTime := s.recovery.LogStart, int64(0)
 	if s.recovery.FromPoint {
-		from, lastTime = point.LogOffset, point.Last.StoreTimestamp
+		from, lastTime = point.LogOffset, point.LastTime
 		s.point = point
 		s.pointEnd.Store(int64(point.LogOffset))
 		s.lastDispatched.Store(int64(point.Last.LogOffset))
@@ -281,6 +286,9 @@ func (s *DefaultMessageStore) rebuild(r *message.DispatchRequest, next map[*cons
 	q = s.lastQueue // that it was put into
 	if next[q] == nil {
 		next[q] = &numbers{next: r.QueueOffset()}
+		if s.recovery.LogStart == 0 {
+			next[q].next = 0 // nothing was removed
+		}
 	}
 	next[q].add(r.QueueOffset())
 	return nil
@@ -306,6 +314,7 @@ func (s *DefaultMessageStore) cutQueues(queues []*consumequeue.Queue, next map[*
 		switch n := next[q]; {
 		case n != nil:
 			keep = n.next
+			s.recovery.Missing += n.missing()
 		case q.Known >= 0:
 			keep = q.Known
 		case empty && s.recovery.LogStart == 0:

@@ -124,7 +124,7 @@ func Open(ctx context.Context, dir string, cfg Config) (*DefaultMessageStore, er
 	}
 	s.start()
 	s.cfg.Logger.Info("store opened", "dir", dir, "clean", s.recovery.Clean, "log", s.recovery.LogEnd,
-		"records", s.recovery.Records, "cut", s.recovery.CutBytes, "damaged", len(s.recovery.Damaged), "took", s.recovery.Took)
+		"records", s.recovery.Records, "cut", s.recovery.CutBytes, "damaged", len(s.recovery.Damaged), "missing", s.recovery.Missing, "took", s.recovery.Took)
 	return s, nil
 }
 
@@ -145,11 +145,15 @@ func (s *DefaultMessageStore) open(ctx context.Context) error {
 	if err := s.owner.mark(s.cfg); err != nil {
 		return err
 	}
+	s.counters.folds = foldsCase(s.cfg.fs, filepath.Join(s.dir, lockFile))
 	if err := s.loadPrimary(); err != nil {
 		return err
 	}
 	if err := s.openFiles(); err != nil {
 		return err
+	}
+	for _, q := range s.queues.All() {
+		s.counters.named(q.Topic)
 	}
 	if err := s.recover(ctx); err != nil {
 		return err
