@@ -57,6 +57,7 @@ func (l *Log) Append(ctx context.Context, m *message.MessageExt, c *Counter) (Pl
 	if queued {
 		c.next++
 	}
+	l.messages++
 	return l.placed(r.QueueOffset, r.StoreTimestamp, size), nil
 }
 
@@ -77,6 +78,7 @@ func (l *Log) AppendBatch(ctx context.Context, b *Batch, c *Counter) (Placement,
 		return Placement{}, err
 	}
 	c.next += message.QueueOffset(len(b.starts))
+	l.messages += int64(len(b.starts))
 	return l.placed(first, now, size), nil
 }
 

@@ -45,6 +45,9 @@ type Config struct {
 	DelayLevels message.DelayLevels // decide the tags code of parked messages
 	// Damaged, if not nil, is told of each range that Scan finds unreadable.
 	Damaged func(Damage)
+	// Synced, if not nil, is told of each sync that put something on disk, by the
+	// goroutine that called Flush, which holds no lock any more.
+	Synced func(Sync)
 }
 
 // Log is a commit log. After Open come Recover and Start; then all methods may
@@ -55,12 +58,15 @@ type Log struct {
 	size  int64 // of a file
 	ahead *segment.Ahead
 
+	waiting waiting
+
 	_       [64]byte     // apart from what appends change under the lock
 	visible atomic.Int64 // readers and the dispatcher stay below
 	_       [64]byte
 	durable atomic.Int64 // synced
 
 	flushing sync.Mutex // held by the one Flush that works; taken before mu
+	counted  int64      // messages that a Sync has told; guarded by flushing
 
 	mu       sync.Mutex    // the put lock
 	end      int64         // where the next record goes
@@ -70,6 +76,8 @@ type Log struct {
 	spare    []byte        // buffer for the next group
 	failed   error         // the sync that failed
 	closed   bool
+	messages int64 // placed since Start
+	taken    int64 // of them, those that the last sync was to take along
 
 	damageMu sync.Mutex
 	damage   []Damage // known unreadable ranges, ascending
@@ -230,7 +238,10 @@ func (l *Log) lock(ctx context.Context, size int64) error {
 			return err
 		}
 		l.mu.Unlock()
-		if err := wait(); errors.Is(err, segment.ErrClosed) {
+		l.waiting.room.Add(1)
+		err := wait()
+		l.waiting.room.Add(-1)
+		if errors.Is(err, segment.ErrClosed) {
 			return message.ErrClosed
 		} else if err != nil {
 			return err

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"errors"
 	"time"
 
 	"github.com/pocketmq/pocketmq/message"
@@ -29,13 +28,9 @@ func (s *DefaultMessageStore) flushLoop() {
 
 // flush syncs the log and lets the dispatcher have what is durable.
 func (s *DefaultMessageStore) flush() error {
-	refused := s.log.Refusal()
 	err := s.log.Flush()
-	s.stats.syncs.Add(1)
 	s.dispatcher.Notify()
-	if err != nil && refused == nil {
-		s.cfg.Logger.Error("sync failed: no more writes until the store is opened again", "dir", s.dir, "err", err)
-	}
+	s.refusing(err)
 	return err
 }
 
@@ -67,13 +62,13 @@ func (s *DefaultMessageStore) maintainLoop() {
 			return
 		}
 		s.queuesDirty.Store(false)
-		if err := s.saveProgress(false); err != nil && !errors.Is(err, message.ErrFlush) {
-			s.cfg.Logger.Warn("consume queues not saved; they can be rebuilt", "dir", s.dir, "err", err)
-		}
+		s.progressSaved(s.saveProgress(false))
 		if err := s.log.CheckInPlace(); err != nil {
-			s.cfg.Logger.Error("a file of the log was replaced: no more writes", "dir", s.dir, "err", err)
 			s.log.Fail(err)
+			s.refusing(s.log.Failure())
 		}
+		s.growth.observe(s.cfg.Now(), s.size())
+		s.noticeSegments(s.log.MinOffset(), s.log.Visible())
 	}
 }
 
@@ -153,6 +148,7 @@ func (s *DefaultMessageStore) flushIndex() bool {
 	}
 	if s.index.failed = s.index.files.Flush(); s.index.failed != nil {
 		s.cfg.Logger.Error("index not flushed; the next open will repair it", "dir", s.dir, "err", s.index.failed)
+		s.troubles.indexFlush.failed(s.cfg.Now(), s.point.Index, s.index.failed)
 	}
 	return s.index.failed == nil
 }

@@ -113,14 +113,17 @@ type Config struct {
 	AllowNetworkFilesystem bool
 
 	// Now is the clock, time.Now when nil. Times in the log never decrease,
-	// even when it does.
+	// even when it does. Several goroutines call it.
 	Now func() time.Time
 	// Logger gets rare events; nil logs nothing.
 	Logger *slog.Logger
+	// Events are called when something happens.
+	Events Events
 
 	// The seams to the operating system; the real ones when nil.
 	fs         segment.FS
 	filesystem func(path string) (mmap.FSInfo, error)
+	space      func(path string) (total, free int64, err error)
 }
 
 // RocketMQConfig returns the sizes and the flush mode of a RocketMQ broker.
@@ -162,6 +165,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.filesystem == nil {
 		c.filesystem = mmap.Filesystem
+	}
+	if c.space == nil {
+		c.space = mmap.Space
 	}
 	return c
 }

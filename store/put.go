@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 	"unicode/utf16"
 
 	"github.com/pocketmq/pocketmq/commitlog"
@@ -29,6 +30,7 @@ import (
 //
 // Source: RocketMQ store/DefaultMessageStore.java, asyncPutMessage.
 func (s *DefaultMessageStore) PutMessage(ctx context.Context, m *message.MessageExtBrokerInner) (PutMessageResult, error) {
+	defer s.measures.put.since(s.beginPut())
 	counter, err := s.check(&m.MessageExt)
 	if err != nil {
 		return s.refused(fmt.Errorf("put: %w", err), string(m.Properties))
@@ -49,6 +51,7 @@ func (s *DefaultMessageStore) PutMessage(ctx context.Context, m *message.Message
 // An empty batch, one in transaction and one with a delay are refused. It
 // returns like PutMessage.
 func (s *DefaultMessageStore) PutMessages(ctx context.Context, b *message.MessageExtBatch) (PutMessageResult, error) {
+	defer s.measures.put.since(time.Now())
 	if err := s.checkBatch(b); err != nil {
 		return s.refused(fmt.Errorf("put batch: %w", err), "")
 	}
@@ -133,6 +136,8 @@ func (s *DefaultMessageStore) admit(ctx context.Context) error {
 		return nil
 	}
 	s.stats.lagWaits.Add(1)
+	s.stats.waitingForDispatch.Add(1)
+	defer s.stats.waitingForDispatch.Add(-1)
 	if err := lagging.Wait(ctx, end-message.LogOffset(s.cfg.MaxDispatchLag)); err != nil {
 		return fmt.Errorf("dispatcher lags by %d bytes: %w", lagging.Lag(), err)
 	}
@@ -181,6 +186,7 @@ func (s *DefaultMessageStore) finish(ctx context.Context, p commitlog.Placement,
 func (s *DefaultMessageStore) refused(err error, properties string) (PutMessageResult, error) {
 	err = typed(err)
 	s.stats.putFailures.Add(1)
+	s.noSpace(err)
 	status := PutUnknownError
 	var limit *message.LimitError
 	switch {

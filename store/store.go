@@ -33,6 +33,10 @@ type DefaultMessageStore struct {
 	arrivals   arrivals
 	recovery   Recovery
 	stats      counts
+	measures   measures
+	growth     growth
+	segments   segmentWatch
+	troubles   troubles
 
 	dispatchFrom message.LogOffset                // set by recovery: the end of the log, but on a full disk
 	undispatched map[queueKey]message.QueueOffset // during recovery on a full disk: next numbers
@@ -95,6 +99,7 @@ func Open(ctx context.Context, dir string, cfg Config) (*DefaultMessageStore, er
 	if err := s.open(ctx); err != nil {
 		return nil, fmt.Errorf("open store: %w%s", errors.Join(typed(err), s.abandon()), advice(err, dir))
 	}
+	fire(s, "Recovered", s.cfg.Events.Recovered, s.Recovery())
 	s.start()
 	s.cfg.Logger.Info("store opened", "dir", dir, "clean", s.recovery.Clean, "log", s.recovery.LogEnd,
 		"records", s.recovery.Records, "cut", s.recovery.CutBytes, "damaged", len(s.recovery.Damaged), "took", s.recovery.Took)
@@ -133,6 +138,7 @@ func (s *DefaultMessageStore) openFiles() error {
 		FS: s.cfg.fs, Dir: filepath.Join(s.dir, "commitlog"), FileSize: s.cfg.SegmentSize,
 		FileMode: s.cfg.FileMode, DirMode: s.cfg.DirMode,
 		Staged: s.cfg.Flush == FlushSync, Now: s.cfg.Now, StoreHost: s.host, DelayLevels: levels, Damaged: s.damaged,
+		Synced: s.synced,
 	}
 	s.log, err = commitlog.Open(logCfg)
 	if errors.Is(err, segment.ErrUnknownSize) {
@@ -172,9 +178,11 @@ func (s *DefaultMessageStore) abandon() error {
 // start begins what runs until Close.
 func (s *DefaultMessageStore) start() {
 	s.log.Start(s.recovery.LogEnd, s.recovery.lastTime)
+	s.beginSegments(s.recovery.LogStart, s.recovery.LogEnd)
+	s.growth.begin(s.cfg.Now(), s.size())
 	s.dispatcher = dispatcher.Start(dispatcher.Config{
 		Source: s.log, Sinks: []dispatcher.Sink{(*queueSink)(s), &s.arrivals},
-		From: s.dispatchFrom, Failed: s.dispatchFailed, Awaited: s.arrivals.awaited,
+		From: s.dispatchFrom, Failed: s.dispatchFailed, Awaited: s.arrivals.awaited, Passed: s.passed,
 	})
 	if s.index != nil {
 		s.index.start(s)
