@@ -280,7 +280,7 @@ func TestHealthDamaged(t *testing.T) {
 	next := mustOffset(t, s, "t", 5)
 	closeStore(t, s)
 	require.NoError(t, os.Remove(filepath.Join(dir, ownDir, pointFile))) // all is read
-	poke(t, dir, int64(at)+4, make([]byte, 4)) // its magic
+	poke(t, dir, int64(at)+4, make([]byte, 4))                           // its magic
 	var d diary
 	cfg := smallConfig(FlushSync)
 	cfg.Events = d.events()

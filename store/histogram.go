@@ -98,9 +98,9 @@ func (h Histogram[V]) Merge(o Histogram[V]) Histogram[V] {
 	return m
 }
 
-// Buckets yields the buckets that are not empty, ascending. Adding up their
-// counts gives the cumulative buckets of a Prometheus histogram, with Upper as
-// its bound "le".
+// Buckets yields the buckets that are not empty, ascending. For a histogram with
+// fixed bounds, as Prometheus has, add up the counts of those whose Upper is not
+// above each bound. That is exact for 2^k - 1: no bucket lies on both sides of it.
 func (h Histogram[V]) Buckets() iter.Seq[HistogramBucket[V]] {
 	return func(yield func(HistogramBucket[V]) bool) {
 		for _, b := range h.buckets {

@@ -214,7 +214,7 @@ func TestOldestAge(t *testing.T) {
 	require.Zero(t, s.Stats().OldestAge, "closed")
 
 	require.NoError(t, os.Remove(filepath.Join(dir, ownDir, pointFile))) // all is read
-	poke(t, dir, int64(first.LogOffset)+4, make([]byte, 4)) // its magic
+	poke(t, dir, int64(first.LogOffset)+4, make([]byte, 4))              // its magic
 	s = openStore(t, dir, cfg)
 	require.Len(t, s.Recovery().Damaged, 1)
 	require.Equal(t, 2*time.Second, s.Stats().OldestAge)
@@ -223,23 +223,23 @@ func TestOldestAge(t *testing.T) {
 // TestGrowth: the estimate follows an injected clock, and nothing runs for it.
 func TestGrowth(t *testing.T) {
 	start := time.Unix(1_700_000_000, 0)
-	at := func(d time.Duration) time.Time { return start.Add(d) }
+	second := func(i int) time.Time { return start.Add(time.Duration(i) * time.Second) }
 	var g growth
 	g.begin(start, 1000)
 	require.Zero(t, g.rate(start, 1000))
-	g.observe(at(time.Second), 1000+600)
-	require.InEpsilon(t, 10, g.rate(at(time.Second), 1600), 0.06, "a minute at least")
+	g.observe(second(1), 1000+600)
+	require.InEpsilon(t, 10, g.rate(second(1), 1600), 0.06, "a minute at least")
 
 	const perSecond = 1 << 20
 	g = growth{}
 	g.begin(start, 0)
-	for i := time.Duration(1); i <= 3600; i++ {
-		g.observe(at(i*time.Second), int64(i)*perSecond)
+	for i := 1; i <= 3600; i++ {
+		g.observe(second(i), int64(i)*perSecond)
 		if i > 60 {
-			require.InEpsilon(t, perSecond, g.rate(at(i*time.Second), int64(i)*perSecond), 0.01, "steady from the first minute on")
+			require.InEpsilon(t, perSecond, g.rate(second(i), int64(i)*perSecond), 0.01, "steady from the first minute on")
 		}
 	}
-	hour, bytes := at(time.Hour), int64(3600*perSecond)
+	hour, bytes := second(3600), int64(3600*perSecond)
 	require.InEpsilon(t, perSecond/math.E, g.rate(hour.Add(growthMemory), bytes), 0.02, "it is forgotten")
 	require.Less(t, g.rate(hour.Add(24*time.Hour), bytes), 1.0)
 	require.InEpsilon(t, perSecond, g.rate(hour, bytes), 0.01, "looking changes nothing")
