@@ -95,6 +95,11 @@ qemu: ## the tests of the storage packages on other processors, emulated
 quickstart: ## run the example on a few files of the standard library
 	.ci/quickstart
 
+.PHONY: examples
+examples: ## the examples that are modules of their own, and those that print what can be compared
+	cd examples/prometheus && $(GO) mod tidy -diff && $(GO) mod verify && $(GO) vet ./... && $(GO) test -count=1 ./...
+	$(GO) test -count=1 ./examples/...
+
 .PHONY: clean
 clean: ## remove what the other targets left behind
 	rm -rf bin coverage.out

@@ -78,6 +78,7 @@ func (l *Log) append(ctx context.Context, m *message.MessageExt, c *Counter, the
 	if queued {
 		c.next++
 	}
+	l.messages++
 	return l.placed(r.QueueOffset, r.StoreTimestamp, size, then), nil
 }
 
@@ -110,6 +111,7 @@ func (l *Log) appendBatch(ctx context.Context, b *Batch, c *Counter, then Comple
 	if len(b.starts) > 1 {
 		l.batches.add(l.end, l.end+int64(size))
 	}
+	l.messages += int64(len(b.starts))
 	return l.placed(first, now, size, then), nil
 }
 

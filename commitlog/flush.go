@@ -21,6 +21,8 @@ func (l *Log) Wait(ctx context.Context, p Placement, timeout time.Duration) erro
 		return p.group.err
 	default:
 	}
+	l.waiting.sync.Add(1)
+	defer l.waiting.sync.Add(-1)
 	t := time.NewTimer(timeout)
 	defer t.Stop()
 	select {
@@ -38,15 +40,15 @@ func (l *Log) Wait(ctx context.Context, p Placement, timeout time.Duration) erro
 // an error that matches message.ErrFlush and has the cause. What Close found
 // unsynced stays so: then it returns message.ErrClosed.
 func (l *Log) Flush() error {
-	l.flushing.Lock()
-	defer l.flushing.Unlock()
-	if l.cfg.Staged {
-		return l.flushStaged()
+	done, err := l.flush()
+	if done.To > done.From && l.cfg.Synced != nil {
+		l.cfg.Synced(done)
 	}
-	return l.flushMapped()
+	return err
 }
 
 func (l *Log) flushMapped() error {
+	l.take()
 	end := l.visible.Load() // before the sync: it covers this much and no more
 	from := l.durable.Load()
 	if err := l.failure(); err != nil || from == end {
@@ -116,6 +118,7 @@ func (l *Log) flushStaged() error {
 		return l.failed
 	}
 	l.staged, l.spare = newGroup(l.size, l.spare), nil
+	l.taken = l.messages
 	l.mu.Unlock()
 
 	if err := l.write(g); err != nil {

@@ -62,6 +62,9 @@ type Config struct {
 	// Rolled, if not nil, is called when an append has gone on to another file.
 	// The put lock is held: it must return at once.
 	Rolled func()
+	// Synced, if not nil, is told of each sync that put something on disk, by the
+	// goroutine that called Flush, which holds no lock any more.
+	Synced func(Sync)
 }
 
 // Log is a commit log. After Open come Recover and Start; then all methods may
@@ -72,6 +75,8 @@ type Log struct {
 	size  int64 // of a file
 	ahead *segment.Ahead
 
+	waiting waiting
+
 	_       [64]byte     // apart from what appends change under the lock
 	visible atomic.Int64 // readers and the dispatcher stay below
 	_       [64]byte
@@ -81,6 +86,7 @@ type Log struct {
 	batches     batchRanges
 
 	flushing sync.Mutex // held by the one Flush that works; taken before mu
+	counted  int64      // messages that a Sync has told; guarded by flushing
 
 	mu       sync.Mutex    // the put lock
 	end      int64         // where the next record goes
@@ -91,6 +97,8 @@ type Log struct {
 	flushed  chan struct{} // closed by the next Flush that moved durable, or failed; nil when nobody waits for it
 	failed   error         // the sync that failed
 	closed   bool
+	messages int64 // placed since Start
+	taken    int64 // of them, those that the last sync was to take along
 
 	damageMu sync.Mutex
 	damage   []Damage // known unreadable ranges, ascending
@@ -278,7 +286,10 @@ func (l *Log) lock(ctx context.Context, size int64, called bool) error {
 			return err
 		}
 		l.mu.Unlock()
-		if err := wait(ctx); errors.Is(err, segment.ErrClosed) {
+		l.waiting.room.Add(1)
+		err := wait(ctx)
+		l.waiting.room.Add(-1)
+		if errors.Is(err, segment.ErrClosed) {
 			return message.ErrClosed
 		} else if err != nil {
 			return err

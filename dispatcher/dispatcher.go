@@ -60,6 +60,11 @@ type Config struct {
 	// Failed, if not nil, is told about each failed attempt: the position that
 	// could not be passed, and why. Called from the dispatcher's goroutine.
 	Failed func(message.LogOffset, error)
+
+	// Passed, if not nil, is told each time that Position has moved past records:
+	// how many, at most 128, and when the first of them was stored, in ms. Called
+	// from the dispatcher's goroutine. It must not panic.
+	Passed func(records int, stored int64)
 }
 
 // Dispatcher moves records from a Source to Sinks. Its methods may be called
@@ -75,6 +80,7 @@ type Dispatcher struct {
 	position atomic.Int64 // end of what was dispatched, as far as told
 	next     int64        // end of what was dispatched; of the goroutine
 	taken    int          // records since position was told; of the goroutine
+	stored   int64        // when the first of them was stored, ms; of the goroutine
 	_        [64]byte
 
 	timer    *time.Timer // of the goroutine
@@ -317,6 +323,9 @@ func (d *Dispatcher) dispatch(r *message.DispatchRequest) error {
 		}
 	}
 	d.next = int64(r.LogOffset()) + int64(r.Size())
+	if d.taken == 0 {
+		d.stored = r.StoreTimestamp()
+	}
 	d.taken++
 	if d.taken >= untold || d.waiting.Load() > 0 {
 		d.tell()
@@ -327,6 +336,9 @@ func (d *Dispatcher) dispatch(r *message.DispatchRequest) error {
 // tell publishes the position, and answers who waited for it.
 func (d *Dispatcher) tell() {
 	d.position.Store(d.next)
-	d.taken = 0
 	d.answer(nil)
+	if d.taken > 0 && d.cfg.Passed != nil {
+		d.cfg.Passed(d.taken, d.stored)
+	}
+	d.taken = 0
 }

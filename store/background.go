@@ -1,10 +1,8 @@
 package store
 
 import (
-	"errors"
 	"time"
 
-	"github.com/pocketmq/pocketmq/message"
 )
 
 // flushLoop syncs the log: under FlushSync as soon as someone waits, all who
@@ -66,16 +64,12 @@ func (s *DefaultMessageStore) flushSoon() { kick(s.flushNow) }
 
 // flush syncs the log and lets the dispatchers have what is durable.
 func (s *DefaultMessageStore) flush() error {
-	refused := s.log.Refusal()
 	err := s.log.Flush()
-	s.stats.syncs.Add(1)
 	s.notify()
 	if int64(s.log.Durable())-s.pointEnd.Load() >= pointSegments*s.log.FileSize() {
 		kick(s.pointKick)
 	}
-	if err != nil && refused == nil {
-		s.cfg.Logger.Error("sync failed: no more writes until the store is opened again", "dir", s.dir, "err", err)
-	}
+	s.refusing(err)
 	return err
 }
 
@@ -197,16 +191,21 @@ func (a *alarm) stop() {
 
 func (s *DefaultMessageStore) save() {
 	s.queuesDirty.Store(false)
-	if err := s.saveProgress(false); err != nil && !errors.Is(err, message.ErrFlush) {
-		s.cfg.Logger.Warn("consume queues not saved; they can be rebuilt", "dir", s.dir, "err", err)
-	}
+	s.progressSaved(s.saveProgress(false))
+	s.observe()
+}
+
+// observe notes how much there is, and which files of the log came and went.
+func (s *DefaultMessageStore) observe() {
+	s.growth.observe(s.cfg.Now(), s.size())
+	s.noticeSegments(s.log.MinOffset(), s.log.Visible())
 }
 
 // checkInPlace stops writing when somebody replaced a file of the log.
 func (s *DefaultMessageStore) checkInPlace() {
 	if err := s.log.CheckInPlace(); err != nil {
-		s.cfg.Logger.Error("a file of the log was replaced: no more writes", "dir", s.dir, "err", err)
 		s.log.Fail(err)
+		s.refusing(s.log.Failure())
 	}
 }
 

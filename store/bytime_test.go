@@ -3,6 +3,7 @@ package store
 import (
 	"math"
 	"math/rand/v2"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,12 +15,13 @@ import (
 // storedAt opens a store and puts one message at each of the times (ms).
 func storedAt(t *testing.T, times ...int64) *DefaultMessageStore {
 	t.Helper()
-	var now int64
+	var now atomic.Int64
 	cfg := smallConfig(FlushAsync)
 	cfg.ConsumeQueueFileSize = 40 // two units: equal times span files
-	cfg.Now = func() time.Time { return time.UnixMilli(now) }
+	cfg.Now = func() time.Time { return time.UnixMilli(now.Load()) }
 	s := openStore(t, scratch(t), cfg)
-	for _, now = range times {
+	for _, ms := range times {
+		now.Store(ms)
 		put(t, s, "t", 0, "x")
 	}
 	dispatched(t, s)

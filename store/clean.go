@@ -313,4 +313,5 @@ func (s *DefaultMessageStore) removed(files []RemovedFile, messages int64) {
 	s.cfg.Logger.Log(context.Background(), level, text, "dir", s.dir, "reason", reason.String(),
 		"files", len(files), "messages", messages, "bytes", int64(to-from), "start", to)
 	s.room.announce()
+	s.observe()
 }

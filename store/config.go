@@ -163,10 +163,12 @@ type Config struct {
 	AllowNetworkFilesystem bool
 
 	// Now is the clock, time.Now when nil. Times in the log never decrease,
-	// even when it does.
+	// even when it does. Several goroutines call it.
 	Now func() time.Time
 	// Logger gets rare events; nil logs nothing.
 	Logger *slog.Logger
+	// Events are called when something happens.
+	Events Events
 
 	// The seams to the operating system; the real ones when nil.
 	fs         segment.FS

@@ -173,7 +173,7 @@ func (s *DefaultMessageStore) damagedRecord(r *message.DispatchRequest, why erro
 // tries again, and puts are refused once it lags too far.
 func (s *DefaultMessageStore) dispatchFailed(at message.LogOffset, err error) {
 	s.stats.dispatchFailures.Add(1)
-	s.cfg.Logger.Error("dispatch failed; will try again", "dir", s.dir, "offset", at, "err", err)
+	s.stuck(&s.troubles.dispatch, SinkQueues, at, err)
 }
 
 // damaged hears of ranges of the log that can not be read.
@@ -183,6 +183,7 @@ func (s *DefaultMessageStore) damaged(d commitlog.Damage) {
 	s.damageMu.Unlock()
 	s.cfg.Logger.Error("unreadable range in the log: left as it is, and passed over",
 		"file", d.File, "offset", d.From, "bytes", d.To-d.From, "err", d.Err)
+	fire(s, "Damaged", s.cfg.Events.Damaged, d)
 }
 
 // WaitDispatched blocks until everything before upTo can be read through its

@@ -22,7 +22,7 @@ func (s *DefaultMessageStore) queueLoaded(q *consumequeue.Queue) error {
 			return err
 		}
 	}
-	if !s.recovered {
+	if !s.endFound {
 		return nil // see cutQueues
 	}
 	if q.Known >= 0 {
@@ -57,7 +57,7 @@ func (s *DefaultMessageStore) agrees(q *consumequeue.Queue) (bool, error) {
 		if !u.IsReal() || u.LogOffset+message.LogOffset(u.Size) > end {
 			return false, nil
 		}
-		if !s.recovered || u.LogOffset < s.log.MinOffset() { // or the message was removed
+		if !s.endFound || u.LogOffset < s.log.MinOffset() { // or the message was removed
 			return true, nil
 		}
 		same, err := s.leads(q, n, u)

@@ -82,6 +82,7 @@ const (
 //
 // Source: RocketMQ store/DefaultMessageStore.java, getMessage.
 func (s *DefaultMessageStore) GetMessage(ctx context.Context, query GetQuery) (*GetMessageResult, error) {
+	defer s.measures.get.since(s.beginGet())
 	if err := s.checkOpen(); err != nil {
 		return nil, err
 	}

@@ -154,8 +154,9 @@ func (x *keyIndex) start(s *DefaultMessageStore) {
 		Source: (*indexSource)(s), Sinks: []dispatcher.Sink{x}, From: x.from,
 		Failed: func(at message.LogOffset, err error) {
 			s.stats.indexFailures.Add(1)
-			s.cfg.Logger.Error("record not indexed; will try again", "dir", s.dir, "offset", at, "err", err)
+			s.stuck(&s.troubles.index, SinkIndex, at, err)
 		},
+		Passed: func(int, int64) { s.recovered(&s.troubles.index, SinkIndex) },
 	})
 }
 

@@ -131,6 +131,7 @@ func (s *DefaultMessageStore) flushIndex() bool {
 	}
 	if s.index.failed = s.index.files.Flush(); s.index.failed != nil {
 		s.cfg.Logger.Error("index not flushed; the next open will repair it", "dir", s.dir, "err", s.index.failed)
+		s.troubles.indexFlush.failed(s.cfg.Now(), s.point.Index, s.index.failed)
 	}
 	return s.index.failed == nil
 }

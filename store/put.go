@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 	"unicode/utf16"
 
 	"github.com/pocketmq/pocketmq/commitlog"
@@ -30,6 +31,7 @@ import (
 //
 // Source: RocketMQ store/DefaultMessageStore.java, asyncPutMessage.
 func (s *DefaultMessageStore) PutMessage(ctx context.Context, m *message.MessageExtBrokerInner) (PutMessageResult, error) {
+	defer s.measures.put.since(s.beginPut())
 	p, refusal, err := s.place(ctx, m, nil)
 	if err != nil {
 		return refusal, err
@@ -76,6 +78,7 @@ func (s *DefaultMessageStore) place(ctx context.Context, m *message.MessageExtBr
 // An empty batch, one in transaction and one with a delay are refused. It
 // returns like PutMessage.
 func (s *DefaultMessageStore) PutMessages(ctx context.Context, b *message.MessageExtBatch) (PutMessageResult, error) {
+	defer s.measures.put.since(time.Now())
 	p, r, err := s.placeBatch(ctx, b, nil)
 	if err != nil {
 		return r, err
@@ -208,6 +211,8 @@ func (s *DefaultMessageStore) admit(ctx context.Context) error {
 		return nil
 	}
 	s.stats.lagWaits.Add(1)
+	s.stats.waitingForDispatch.Add(1)
+	defer s.stats.waitingForDispatch.Add(-1)
 	if err := lagging.Wait(ctx, end-message.LogOffset(s.cfg.MaxDispatchLag)); err != nil {
 		return fmt.Errorf("dispatcher lags by %d bytes: %w", lagging.Lag(), err)
 	}
@@ -273,6 +278,7 @@ func (s *DefaultMessageStore) synced(r PutMessageResult, err error) (PutMessageR
 func (s *DefaultMessageStore) refused(err error, properties string) (PutMessageResult, error) {
 	err = typed(err)
 	s.stats.putFailures.Add(1)
+	s.noSpace(err)
 	status := PutUnknownError
 	var limit *message.LimitError
 	switch {

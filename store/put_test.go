@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -311,18 +312,19 @@ func TestTransactionsTakeNoOffset(t *testing.T) {
 
 // TestTimeInTheLogNeverDecreases, whatever the clock does, also over a reopen.
 func TestTimeInTheLogNeverDecreases(t *testing.T) {
-	now := time.UnixMilli(1_700_000_000_000)
+	var now atomic.Int64
+	now.Store(1_700_000_000_000)
 	cfg := smallConfig(FlushSync)
-	cfg.Now = func() time.Time { return now }
+	cfg.Now = func() time.Time { return time.UnixMilli(now.Load()) }
 	dir := scratch(t)
 	last := int64(0)
 	for _, step := range []time.Duration{0, -time.Hour, time.Millisecond, 10 * 365 * 24 * time.Hour, -20 * 365 * 24 * time.Hour} {
-		now = now.Add(step)
+		now.Add(step.Milliseconds())
 		s := openStore(t, dir, cfg)
 		for range 3 {
 			r := put(t, s, "t", 0, strings.Repeat("b", 5000))
 			require.GreaterOrEqual(t, r.StoreTimestamp, last)
-			require.GreaterOrEqual(t, r.StoreTimestamp, now.UnixMilli())
+			require.GreaterOrEqual(t, r.StoreTimestamp, now.Load())
 			last = r.StoreTimestamp
 		}
 		all := bodies(t, s, "t", 0)

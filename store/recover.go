@@ -132,7 +132,7 @@ func (s *DefaultMessageStore) recover(ctx context.Context) error {
 	if err := s.repairLog(trusted); err != nil {
 		return err
 	}
-	s.recovered = true
+	s.endFound = true
 	if err := s.settleQueues(doubtful); err != nil {
 		return err
 	}

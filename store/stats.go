@@ -2,18 +2,20 @@ package store
 
 import (
 	"sync/atomic"
+	"time"
 
 	"github.com/pocketmq/pocketmq/message"
 )
 
-// Stats is a snapshot of counters since Open, and of gauges. It is a value.
+// Stats is a snapshot of counters and histograms since Open, and of gauges. It
+// is a value.
 type Stats struct {
 	PutMessages int64 // placed, confirmed or not
 	PutBytes    int64 // of their records
 	PutFailures int64 // refused, or not confirmed
 	GetMessages int64
 	GetBytes    int64
-	Syncs       int64 // of the log
+	Syncs       int64 // of the log, that put something on disk
 
 	CallbackPanics   int64 // in functions given to PutMessageAsync
 	LagWaits         int64 // puts that waited for the dispatcher
@@ -30,8 +32,34 @@ type Stats struct {
 	Blocked     int64 // puts that wait for room now
 
 	BytesStored int64 // size of the files of log and queues, and of the reserve
-	DiskTotal   int64 // bytes, at the last look: at Open, and whenever it mattered
-	DiskFree    int64 // of these, what this user may still use
+
+	// PutLatency is how long PutMessage and PutMessages took, whatever their
+	// answer. Under FlushSync all are timed; under FlushAsync batches, and about
+	// one of 64 single messages, because two looks at the clock cost a good part
+	// of what such a put does.
+	PutLatency Histogram[time.Duration]
+	// SyncLatency is how long the syncs took that are counted in Syncs, with
+	// writing what a sync takes along; SyncP99 is what 99 % of them stay within.
+	SyncLatency Histogram[time.Duration]
+	SyncP99     time.Duration
+	// GetLatency is how long GetMessage took, whatever its answer: of one of 64
+	// calls.
+	GetLatency Histogram[time.Duration]
+	// DispatchLatency is the time from a message's store timestamp until it could
+	// be read from its queue: a value for each run of up to 128 messages that
+	// became known together, of the one that waited longest. Store timestamps are
+	// whole milliseconds, so it is up to one more than it was.
+	DispatchLatency Histogram[time.Duration]
+	// GroupSize is how many messages were put on disk by each of Syncs; its Mean
+	// says how well writers share them.
+	GroupSize Histogram[int64]
+
+	// Puts that wait at this moment: for the sync of their message; for room, which
+	// is space on disk or the end of a sync that holds too much memory; and for a
+	// dispatcher that lags too much.
+	WaitingForSync     int64
+	WaitingForRoom     int64
+	WaitingForDispatch int64
 
 	LogStart      message.LogOffset
 	LogEnd        message.LogOffset // what readers see
@@ -39,9 +67,25 @@ type Stats struct {
 	DirtyBytes    int64             // between the two
 	DispatchedEnd message.LogOffset
 	DispatchLag   int64             // bytes
+	DispatchAge   time.Duration     // since the oldest message was stored that is not dispatched; 0 if all are
 	IndexedEnd    message.LogOffset // 0 without an index
 	IndexLag      int64             // bytes
 	Queues        int
+
+	Messages  int64         // in all queues, that can be read; see Queues for each
+	Bytes     int64         // of the log, between LogStart and LogEnd
+	OldestAge time.Duration // since the first message was stored that is still there; 0 if there is none, or the store is closed
+
+	// DiskFree is what the disk has for this user, in bytes, and DiskTotal its size;
+	// -1 if unknown. Space that is prepared for the next messages counts as used.
+	DiskFree, DiskTotal int64
+	// GrowthRate is by how many bytes per second log and consume queues grew in
+	// the recent past, in which a byte counts a third after ten minutes; negative
+	// while more is removed. While nothing is put it sinks towards 0.
+	GrowthRate float64
+	// UntilFull is how long DiskFree lasts at GrowthRate: Forever when the store
+	// does not grow, or DiskFree is unknown; 0 when the disk is full.
+	UntilFull time.Duration
 }
 
 type counts struct {
@@ -53,11 +97,11 @@ type counts struct {
 
 	segmentsRemoved, bytesRemoved, messagesRemoved [reasons]atomic.Int64 // by Reason
 	callbackPanics                                 atomic.Int64
+	waitingForDispatch                             atomic.Int64
 }
 
 // Stats may be called at any time, also after Close.
 func (s *DefaultMessageStore) Stats() Stats {
-	disk := s.disk.lastSeen()
 	stats := Stats{
 		PutMessages: s.stats.putMessages.Load(), PutBytes: s.stats.putBytes.Load(), PutFailures: s.stats.putFailures.Load(),
 		GetMessages: s.stats.getMessages.Load(), GetBytes: s.stats.getBytes.Load(), Syncs: s.stats.syncs.Load(),
@@ -66,7 +110,7 @@ func (s *DefaultMessageStore) Stats() Stats {
 		LogStart: s.log.MinOffset(), LogEnd: s.log.Visible(), LogDurable: s.log.Durable(), DirtyBytes: s.log.Dirty(),
 		DispatchedEnd: s.dispatcher.Position(), DispatchLag: s.dispatcher.Lag(), Queues: s.queues.Len(),
 		BlockedPuts: s.stats.blockedPuts.Load(), Blocked: s.stats.blocked.Load(),
-		BytesStored: s.bytesStored(), DiskTotal: disk.total, DiskFree: disk.free,
+		BytesStored: s.bytesStored(),
 	}
 	for r := range reasons {
 		stats.SegmentsRemoved[r] = s.stats.segmentsRemoved[r].Load()
@@ -76,5 +120,6 @@ func (s *DefaultMessageStore) Stats() Stats {
 	if s.index != nil {
 		stats.IndexedEnd, stats.IndexLag = s.index.dispatcher.Position(), s.index.dispatcher.Lag()
 	}
+	s.measure(&stats)
 	return stats
 }

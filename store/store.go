@@ -33,6 +33,10 @@ type DefaultMessageStore struct {
 	arrivals   arrivals
 	recovery   Recovery
 	stats      counts
+	measures   measures
+	growth     growth
+	segments   segmentWatch
+	troubles   troubles
 
 	dispatchFrom message.LogOffset                // set by recovery: the end of the log, but on a full disk
 	undispatched map[queueKey]message.QueueOffset // during recovery on a full disk: next numbers
@@ -43,8 +47,8 @@ type DefaultMessageStore struct {
 	pointEnd   atomic.Int64  // its log offset, for everybody
 	ledger     ledger
 
-	recovered bool              // set when Open has found the end of the log
-	vouched   message.LogOffset // of the point that Open began at: what Queue.Known counts lies before it
+	endFound bool              // set when Open has found the end of the log
+	vouched  message.LogOffset // of the point that Open began at: what Queue.Known counts lies before it
 
 	// Room and retention; see clean.go and full.go.
 	logFS      segment.FS // for the log; cfg.fs asks the reserve when the disk is full
@@ -122,6 +126,7 @@ func Open(ctx context.Context, dir string, cfg Config) (*DefaultMessageStore, er
 	if err := s.open(ctx); err != nil {
 		return nil, fmt.Errorf("open store: %w%s", errors.Join(typed(err), s.abandon()), advice(err, dir))
 	}
+	fire(s, "Recovered", s.cfg.Events.Recovered, s.Recovery())
 	s.start()
 	s.cfg.Logger.Info("store opened", "dir", dir, "clean", s.recovery.Clean, "log", s.recovery.LogEnd,
 		"records", s.recovery.Records, "cut", s.recovery.CutBytes, "damaged", len(s.recovery.Damaged), "missing", s.recovery.Missing, "took", s.recovery.Took)
@@ -176,7 +181,7 @@ func (s *DefaultMessageStore) openFiles() error {
 		FileMode: s.cfg.FileMode, DirMode: s.cfg.DirMode, Cache: cache,
 		Staged: s.cfg.Flush == FlushSync, SyncTimeout: s.cfg.FlushTimeout, MaxDirty: s.cfg.MaxDirtyBytes, WantFlush: s.flushSoon,
 		AppendCRC: s.cfg.AppendPropertyCRC, Now: s.cfg.Now, StoreHost: s.host, DelayLevels: levels, Damaged: s.damaged,
-		Permit: s.permitFile, Rolled: func() { kick(s.rolledKick) },
+		Permit: s.permitFile, Rolled: func() { kick(s.rolledKick) }, Synced: s.logSynced,
 	}
 	s.log, err = commitlog.Open(logCfg)
 	if errors.Is(err, segment.ErrUnknownSize) {
@@ -228,9 +233,11 @@ func (s *DefaultMessageStore) abandon() error {
 func (s *DefaultMessageStore) start() {
 	s.disk.look()
 	s.log.Start(s.recovery.LogEnd, s.recovery.lastTime)
+	s.beginSegments(s.recovery.LogStart, s.recovery.LogEnd)
+	s.growth.begin(s.cfg.Now(), s.size())
 	s.dispatcher = dispatcher.Start(dispatcher.Config{
 		Source: s.log, Sinks: []dispatcher.Sink{(*queueSink)(s), &s.arrivals},
-		From: s.dispatchFrom, Failed: s.dispatchFailed, Awaited: s.arrivals.awaited,
+		From: s.dispatchFrom, Failed: s.dispatchFailed, Awaited: s.arrivals.awaited, Passed: s.passed,
 	})
 	if s.index != nil {
 		s.index.start(s)

@@ -1,0 +1,59 @@
+package store
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/pocketmq/pocketmq/commitlog"
+)
+
+// measures are the histograms behind Stats.
+type measures struct {
+	put, get, sync, dispatch recorder[time.Duration]
+	group                    recorder[int64]
+	gets                     atomic.Int64 // calls of GetMessage
+}
+
+// oneOf is of how many calls that take less than a microsecond one is timed:
+// looking at the clock twice would cost a tenth of each.
+const oneOf = 64
+
+// beginPut is when a put began, zero for one that is not timed: see
+// Stats.PutLatency.
+func (s *DefaultMessageStore) beginPut() time.Time {
+	if s.cfg.Flush == FlushAsync && (s.stats.putMessages.Load()+s.stats.putFailures.Load())%oneOf != 0 {
+		return time.Time{}
+	}
+	return time.Now()
+}
+
+func (s *DefaultMessageStore) beginGet() time.Time {
+	if s.measures.gets.Add(1)%oneOf != 0 {
+		return time.Time{}
+	}
+	return time.Now()
+}
+
+// since records the time from began to now.
+func (r *recorder[V]) since(began time.Time) {
+	if !began.IsZero() {
+		r.record(V(time.Since(began)))
+	}
+}
+
+// logSynced hears of each sync of the log, on the goroutine that did it.
+func (s *DefaultMessageStore) logSynced(y commitlog.Sync) {
+	s.stats.syncs.Add(1)
+	s.measures.sync.record(y.Took)
+	s.measures.group.record(y.Messages)
+	s.notify() // before an event can hold it up
+	fire(s, "Flushed", s.cfg.Events.Flushed, FlushEvent(y))
+	s.noticeSegments(s.log.MinOffset(), s.log.Visible())
+}
+
+// passed hears that units of some messages can be read now, the first of which
+// was stored at the time (ms). It is called by the dispatcher's goroutine.
+func (s *DefaultMessageStore) passed(_ int, stored int64) {
+	s.measures.dispatch.record(s.cfg.Now().Sub(time.UnixMilli(stored)))
+	s.recovered(&s.troubles.dispatch, SinkQueues)
+}
