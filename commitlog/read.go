@@ -52,8 +52,12 @@ func (l *Log) MakeResident(f *segment.File, off message.LogOffset, size int64) m
 	return message.LogOffset(l.makeResident(f, int64(off), size, l.visible.Load()))
 }
 
-// makeResident is MakeResident in a log that ends at end.
+// makeResident is MakeResident in a log that ends at end. What is not synced yet
+// is in memory: a dirty page is not given up.
 func (l *Log) makeResident(f *segment.File, off, size, end int64) int64 {
+	if off >= l.durable.Load() && end <= l.visible.Load() {
+		return end
+	}
 	return f.Base() + f.MakeResident(off-f.Base(), size, end-f.Base())
 }
 

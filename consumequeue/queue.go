@@ -119,7 +119,9 @@ func (q *Queue) Read(from message.QueueOffset, dst []Unit) (int, error) {
 	defer f.Unpin()
 	at := int64(from)*UnitSize - f.Base()
 	n := min(int64(len(dst)), left, (f.Size()-at)/UnitSize)
-	f.MakeResident(at, n*UnitSize, at+left*UnitSize)
+	if int64(from) < q.flushed.Load() { // others are dirty, and therefore in memory
+		f.MakeResident(at, n*UnitSize, at+left*UnitSize)
+	}
 	if err := readUnits(f, at, dst[:n]); err != nil {
 		return 0, fmt.Errorf("consume queue %s: %w", f.Path(), err)
 	}

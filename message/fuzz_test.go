@@ -36,7 +36,7 @@ func FuzzReadRecord(f *testing.F) {
 				return
 			}
 			m = v.Message()
-			_ = v.CheckBody()
+			_ = v.Check()
 			_ = levels.TagsCode(v)
 			for range m.Properties.All() {
 				continue
