@@ -43,7 +43,7 @@ var blank = Unit{Size: math.MaxInt32}
 func (u Unit) IsBlank() bool { return u.LogOffset == 0 && u.Size == math.MaxInt32 }
 
 // isReal reports whether the unit points at a record.
-func (u Unit) isReal() bool { return u.Size > 0 && !u.IsBlank() }
+func (u Unit) isReal() bool { return u.Size > 0 && u.LogOffset >= 0 && !u.IsBlank() }
 
 func (u Unit) put(dst []byte) {
 	binary.BigEndian.PutUint64(dst[unitLogOffset:], uint64(u.LogOffset))

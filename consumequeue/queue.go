@@ -258,7 +258,7 @@ func (q *Queue) CorrectMin(logMin message.LogOffset) error {
 		switch {
 		case err != nil:
 			return err
-		case u.isReal() && u.LogOffset >= logMin:
+		case u.isReal() && u.LogOffset >= logMin, u.LogOffset < 0: // a damaged one is not hidden either
 			hi = at
 		default: // blanks, or gone from the log: so is everything up to mid
 			lo = mid + 1
@@ -268,15 +268,19 @@ func (q *Queue) CorrectMin(logMin message.LogOffset) error {
 	return nil
 }
 
-// lastReal returns the last unit in [lo, mid] that is neither blank nor zero,
-// and its number; the unit at lo when there is none.
+// lastReal returns the last unit in [lo, mid] that is neither blank nor zero nor
+// damaged, as one is that points before the unit in front of it; and its number.
+// It returns the unit at lo when there is none.
 func (q *Queue) lastReal(lo, mid int64) (int64, Unit, error) {
 	var u [1]Unit
 	for at := mid; ; at-- {
 		if _, err := q.Read(message.QueueOffset(at), u[:]); err != nil {
 			return 0, Unit{}, err
 		}
-		if u[0].isReal() || at == lo {
+		if at == lo {
+			return at, u[0], nil
+		}
+		if before, _ := q.At(message.QueueOffset(at - 1)); u[0].isReal() && (!before.isReal() || before.LogOffset < u[0].LogOffset) {
 			return at, u[0], nil
 		}
 	}
