@@ -44,7 +44,7 @@ var Blank = Unit{Size: math.MaxInt32}
 func (u Unit) IsBlank() bool { return u.LogOffset == 0 && u.Size == math.MaxInt32 }
 
 // IsReal reports whether the unit points at a record.
-func (u Unit) IsReal() bool { return u.Size > 0 && !u.IsBlank() }
+func (u Unit) IsReal() bool { return u.Size > 0 && u.LogOffset >= 0 && !u.IsBlank() }
 
 func (u Unit) put(dst []byte) {
 	binary.BigEndian.PutUint64(dst[unitLogOffset:], uint64(u.LogOffset))

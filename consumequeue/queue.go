@@ -374,7 +374,7 @@ func (q *Queue) firstAt(off message.LogOffset) (int64, error) {
 		switch {
 		case err != nil:
 			return 0, err
-		case u.IsReal() && u.LogOffset >= off:
+		case u.IsReal() && u.LogOffset >= off, u.LogOffset < 0: // a damaged one is not hidden either
 			hi = at
 		default: // blanks, or before off: so is everything up to mid
 			lo = mid + 1
@@ -383,15 +383,19 @@ func (q *Queue) firstAt(off message.LogOffset) (int64, error) {
 	return lo, nil
 }
 
-// lastReal returns the last unit in [lo, mid] that is neither blank nor zero,
-// and its number; the unit at lo when there is none.
+// lastReal returns the last unit in [lo, mid] that is neither blank nor zero nor
+// damaged, as one is that points before the unit in front of it; and its number.
+// It returns the unit at lo when there is none.
 func (q *Queue) lastReal(lo, mid int64) (int64, Unit, error) {
 	for at := mid; ; at-- {
 		u, err := q.Unit(message.QueueOffset(at))
 		if err != nil {
 			return 0, Unit{}, err
 		}
-		if u.IsReal() || at == lo {
+		if at == lo {
+			return at, u, nil
+		}
+		if before, _ := q.At(message.QueueOffset(at - 1)); u.IsReal() && (!before.IsReal() || before.LogOffset < u.LogOffset) {
 			return at, u, nil
 		}
 	}

@@ -470,6 +470,28 @@ func TestCorrectMin(t *testing.T) {
 	require.Equal(t, bounds{0, 0}, boundsOf(q))
 }
 
+// TestCorrectMinWithADamagedUnit: one unit that points too low, or before the
+// log, hides no messages before it.
+func TestCorrectMinWithADamagedUnit(t *testing.T) {
+	for at := range 30 {
+		for _, low := range []message.LogOffset{0, 1, -1, math.MinInt64} {
+			q := queue(t, config(t))
+			put(t, q, 0, 30)
+			bad := unit(at)
+			bad.LogOffset = low
+			require.NoError(t, q.Put(message.QueueOffset(at), bad, false))
+			for gone := range 30 {
+				require.NoError(t, q.CorrectMin(unit(gone).LogOffset))
+				want := gone
+				if at == gone && (gone > 0 || low >= 0) { // it passes for one that is gone
+					want++
+				}
+				require.LessOrEqual(t, q.Min(), message.QueueOffset(want), "damaged %d to %d", at, low)
+			}
+		}
+	}
+}
+
 func TestCorrectMinEqualsLinearSearch(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)

@@ -200,6 +200,9 @@ func (g *get) end(next message.QueueOffset) error {
 // unit looks at message at; false when the answer is full without it.
 func (g *get) unit(at message.QueueOffset, u consumequeue.Unit) (more bool, err error) {
 	r := g.result
+	if u.LogOffset < 0 {
+		return false, g.damagedUnit(at, u)
+	}
 	if u.LogOffset < g.skipTo {
 		return true, nil
 	}
