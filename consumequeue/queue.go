@@ -83,6 +83,9 @@ func (q *Queue) Load() error {
 	return nil
 }
 
+// Loaded reports whether the queue was loaded.
+func (q *Queue) Loaded() bool { return q.ready.Load() }
+
 // Covers reports whether the queue has a file for each unit in [from, to), as
 // far as can be told without opening one.
 func (q *Queue) Covers(from, to message.QueueOffset) bool {

@@ -121,13 +121,14 @@ func (s *DefaultMessageStore) recover(ctx context.Context) error {
 	return s.settleQueues(doubtful)
 }
 
-// doubtfulQueues lists the queues that may not agree with the end of the log.
+// doubtfulQueues lists the queues that may not agree with the log, and will not be
+// compared with it when they are first used, because that has been.
 func (s *DefaultMessageStore) doubtfulQueues(met map[*consumequeue.Queue]*numbers) []*consumequeue.Queue {
 	all := s.queues.All()
 	if !s.recovery.FromPoint || !s.recovery.Clean {
 		return all
 	}
-	return slices.DeleteFunc(all, func(q *consumequeue.Queue) bool { return met[q] == nil && q.Known >= 0 })
+	return slices.DeleteFunc(all, func(q *consumequeue.Queue) bool { return met[q] == nil && q.Known >= 0 && !q.Loaded() })
 }
 
 // checkSegmentSize refuses a log whose only file, by which its size is known,
