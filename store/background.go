@@ -2,7 +2,6 @@ package store
 
 import (
 	"time"
-
 )
 
 // flushLoop syncs the log: under FlushSync as soon as someone waits, all who

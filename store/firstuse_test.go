@@ -152,7 +152,7 @@ func TestDamagedLogDoesNotCondemnItsQueues(t *testing.T) {
 // TestQueueWithoutMessagesKeepsItsNumbers: the log has lost all that it had, also
 // when its units are gone as well.
 func TestQueueWithoutMessagesKeepsItsNumbers(t *testing.T) {
-	for _, zeros := range []bool{false, true} {
+	for _, c := range []struct{ zeros, checkpoint bool }{{false, true}, {true, true}, {false, false}, {true, false}} {
 		dir := scratch(t)
 		s := openStore(t, dir, bigQueueConfig())
 		putN(t, s, "old", 0, 30)
@@ -162,14 +162,17 @@ func TestQueueWithoutMessagesKeepsItsNumbers(t *testing.T) {
 		path := queueFile(s, "old", 0)
 		closeStore(t, s)
 		require.NoError(t, os.Remove(filepath.Join(dir, "commitlog", segment.FileName(0))))
-		if zeros {
+		if !c.checkpoint { // then Open asks all queues for the last message that they know
+			require.NoError(t, os.Remove(filepath.Join(dir, checkpointFile)))
+		}
+		if c.zeros {
 			overwrite(t, path, 0, make([]byte, 30*consumequeue.UnitSize))
 		}
 		s = openStore(t, dir, bigQueueConfig())
 		require.True(t, s.Recovery().FromPoint)
 		require.EqualValues(t, 30, s.MinOffsetInQueue("old", 0))
 		require.EqualValues(t, 30, s.MaxOffsetInQueue("old", 0))
-		require.Equal(t, zeros, len(s.Recovery().QueuesReset) == 1)
+		require.Equal(t, c.zeros, len(s.Recovery().QueuesReset) == 1)
 		require.EqualValues(t, 30, put(t, s, "old", 0, "body30").QueueOffset)
 		require.Equal(t, []string{"body30"}, bodies(t, s, "old", 0))
 		closeStore(t, s)

@@ -20,8 +20,8 @@ func ledgerDir(t testing.TB) string {
 	return dir
 }
 
-func entry(topic string, id int32, max message.QueueOffset) ledgerEntry {
-	return ledgerEntry{topic, id, 0, max}
+func entry(topic string, id int32, n message.QueueOffset) ledgerEntry {
+	return ledgerEntry{topic, id, 0, n}
 }
 
 func TestLedgerBytes(t *testing.T) {

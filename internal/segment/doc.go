@@ -6,7 +6,10 @@
 //
 //   - A file has its full length from the start. Its blocks are allocated in steps, in order, ahead of the writer
 //     (Prepare, Ahead), so that a full disk is an error from a call and never a fault in a store.
-//   - A file that can be found has its directory entry synced: Create returns after that.
+//   - A file that can be found has its directory entry synced: Create returns after that. (The first file of a list that
+//     is Derived has it after the next Sync.)
+//   - Open lists files and opens none. The first pin of a file opens and maps it; a Cache, which lists may share, bounds
+//     how many are mapped by closing what nobody has pinned.
 //   - Nothing is changed on disk by an Open that fails.
 //   - Bytes of a file are touched only while it is pinned (Acquire or Pin, then Unpin). A file that left the list is
 //     unlinked at once but stays mapped until its last pin is gone, so a reader never waits and never sees the bytes
