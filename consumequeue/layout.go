@@ -51,6 +51,13 @@ func (u Unit) put(dst []byte) {
 	binary.BigEndian.PutUint64(dst[unitTagsCode:], uint64(u.TagsCode))
 }
 
+// Append adds the unit's UnitSize bytes to b.
+func (u Unit) Append(b []byte) []byte {
+	var buf [UnitSize]byte
+	u.put(buf[:])
+	return append(b, buf[:]...)
+}
+
 func unitAt(b []byte) Unit {
 	return Unit{
 		LogOffset: message.LogOffset(binary.BigEndian.Uint64(b[unitLogOffset:])),

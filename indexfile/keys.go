@@ -36,3 +36,14 @@ func (k *keys) next() []byte {
 }
 
 var space = []byte{' '}
+
+// HasKey reports whether the record is indexed under key.
+func HasKey(v message.View, key string) bool {
+	ks := keysOf(v)
+	for k := ks.next(); k != nil; k = ks.next() {
+		if string(k) == key {
+			return true
+		}
+	}
+	return false
+}

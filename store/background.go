@@ -84,6 +84,10 @@ func (s *DefaultMessageStore) saveProgress(final bool) error {
 	last := identify(s.log, message.LogOffset(s.lastDispatched.Load())) // before the syncs: they cover this much and no more
 	position := last.LogOffset + message.LogOffset(last.Size)
 	points := queuePoints(s.queues, position)
+	indexed := s.point.Index
+	if s.index != nil {
+		indexed = s.index.files.NextLogOffset()
+	}
 	if err := s.log.Flush(); err != nil {
 		return err
 	}
@@ -93,20 +97,70 @@ func (s *DefaultMessageStore) saveProgress(final bool) error {
 	if last == (lastRecord{}) {
 		return nil // nothing was dispatched since Open, and nothing before it is known
 	}
-	cp := checkpoint{physic: last.StoreTimestamp, logics: last.StoreTimestamp, index: s.checkpoint.index}
-	if cp != s.checkpoint {
-		if err := cp.save(s.cfg.fs, s.dir, s.cfg.FileMode); err != nil {
-			return err
-		}
-		s.checkpoint = cp
+	if err := s.saveCheckpoint(last.StoreTimestamp); err != nil {
+		return err
 	}
-	if position == s.point || !final && position-s.point < message.LogOffset(s.log.FileSize()) {
+	point := recoveryPoint{Generation: s.primary.Generation, LogOffset: position, Last: last, Index: indexed, Queues: points, SegmentSize: s.log.FileSize()}
+	if !s.worthSaving(point, final) {
 		return nil
 	}
-	point := recoveryPoint{LogOffset: position, Last: last, Queues: points, SegmentSize: s.log.FileSize()}
+	if !s.flushIndex() {
+		point.Index = s.point.Index
+	}
+	if err := s.saveCheckpoint(last.StoreTimestamp); err != nil {
+		return err
+	}
 	if err := writeOwn(s.cfg.fs, s.dir, pointFile, point, s.cfg.FileMode); err != nil {
 		return err
 	}
-	s.point = position
+	s.point = point
 	return nil
+}
+
+// saveCheckpoint writes RocketMQ's, if it changes: log and queues are on disk up
+// to the store time t, and the index is as far as its files are full.
+func (s *DefaultMessageStore) saveCheckpoint(t int64) error {
+	cp := checkpoint{physic: t, logics: t, index: s.checkpoint.index}
+	if s.index != nil {
+		if full, _, ok := s.index.files.LastFull(); ok {
+			cp.index = full
+		}
+	}
+	if cp == s.checkpoint {
+		return nil
+	}
+	if err := cp.save(s.cfg.fs, s.dir, s.cfg.FileMode); err != nil {
+		return err
+	}
+	s.checkpoint = cp
+	return nil
+}
+
+// worthSaving reports whether the point would spare the next Open much.
+func (s *DefaultMessageStore) worthSaving(p recoveryPoint, final bool) bool {
+	log, index := p.LogOffset-s.point.LogOffset, p.Index-s.point.Index
+	if final {
+		return log != 0 || index != 0
+	}
+	return max(log, index) >= message.LogOffset(s.log.FileSize())
+}
+
+// flushIndex makes the index durable, false if it can not. That costs nobody
+// anything until the next Open, which repairs it.
+func (s *DefaultMessageStore) flushIndex() bool {
+	if s.index == nil || s.index.failed != nil {
+		return false
+	}
+	if s.index.failed = s.index.files.Flush(); s.index.failed != nil {
+		s.cfg.Logger.Error("index not flushed; the next open will repair it", "dir", s.dir, "err", s.index.failed)
+	}
+	return s.index.failed == nil
+}
+
+// progress makes the maintenance goroutine save what was dispatched, some time
+// from now.
+func (s *DefaultMessageStore) progress() {
+	if !s.queuesDirty.Load() && !s.queuesDirty.Swap(true) {
+		kick(s.queuesKick)
+	}
 }

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/pocketmq/pocketmq/indexfile"
 	"github.com/pocketmq/pocketmq/internal/mmap"
 	"github.com/pocketmq/pocketmq/internal/segment"
 	"github.com/pocketmq/pocketmq/message"
@@ -50,6 +51,9 @@ const (
 	DefaultMaxDispatchLag       = 64 << 20
 	DefaultMaxTransferCount     = 32
 	DefaultMaxTransferBytes     = 256 << 10
+	DefaultMaxQueryResults      = 64
+	DefaultIndexSlots           = 1 << 18
+	DefaultIndexEntries         = 1 << 20
 )
 
 // Config says how a store works. The zero value is safe and right for most.
@@ -82,6 +86,17 @@ type Config struct {
 	MaxTransferCount int
 	MaxTransferBytes int
 
+	// NoIndex leaves the index alone: QueryMessage is refused, and puts cost
+	// less. A later Open without it indexes what came meanwhile.
+	NoIndex bool
+	// IndexSlots and IndexEntries divide each index file: 40 + 4·slots +
+	// 20·entries bytes, of which the slots get blocks at once and the entries as
+	// they come. 0 means: as the files that are there, else the default. Another
+	// value than that of the files that are there is refused.
+	IndexSlots, IndexEntries int32
+	// MaxQueryResults bounds what one QueryMessage returns, in messages.
+	MaxQueryResults int
+
 	// StoreHost is written into records that do not bring their own. Zero means
 	// an address of the loopback network that was drawn once for the directory.
 	StoreHost message.Host
@@ -110,12 +125,14 @@ type Config struct {
 
 // RocketMQConfig returns the sizes and the flush mode of a RocketMQ broker.
 func RocketMQConfig() Config {
-	return Config{Flush: FlushAsync, SegmentSize: 1 << 30, ConsumeQueueFileSize: DefaultConsumeQueueFileSize}
+	return Config{Flush: FlushAsync, SegmentSize: 1 << 30, ConsumeQueueFileSize: DefaultConsumeQueueFileSize,
+		IndexSlots: indexfile.RocketMQSlots, IndexEntries: indexfile.RocketMQEntries}
 }
 
 // EdgeConfig returns sizes for small devices: 1 MiB segments.
 func EdgeConfig() Config {
-	return Config{SegmentSize: 1 << 20, ConsumeQueueFileSize: 3_000 * 20, MaxBodySize: 256 << 10, MaxDispatchLag: 4 << 20}
+	return Config{SegmentSize: 1 << 20, ConsumeQueueFileSize: 3_000 * 20, MaxBodySize: 256 << 10, MaxDispatchLag: 4 << 20,
+		IndexSlots: 1 << 12, IndexEntries: 1 << 14}
 }
 
 func (c Config) withDefaults() Config {
@@ -130,6 +147,7 @@ func (c Config) withDefaults() Config {
 	setDefault(&c.MaxDispatchLag, DefaultMaxDispatchLag)
 	setDefault(&c.MaxTransferCount, DefaultMaxTransferCount)
 	setDefault(&c.MaxTransferBytes, DefaultMaxTransferBytes)
+	setDefault(&c.MaxQueryResults, DefaultMaxQueryResults)
 	setDefault(&c.DelayLevels, message.DefaultDelayLevels)
 	setDefault(&c.FileMode, 0o600)
 	setDefault(&c.DirMode, 0o700)
@@ -178,6 +196,9 @@ func (c Config) validate() error {
 	within("MaxDispatchLag", "bytes", c.MaxDispatchLag, 1, math.MaxInt64)
 	within("MaxTransferCount", "messages", int64(c.MaxTransferCount), 1, math.MaxInt64)
 	within("MaxTransferBytes", "bytes", int64(c.MaxTransferBytes), 1, math.MaxInt64)
+	within("MaxQueryResults", "messages", int64(c.MaxQueryResults), 1, math.MaxInt32)
+	within("IndexSlots", "slots", int64(c.IndexSlots), 0, math.MaxInt32)
+	within("IndexEntries", "entries", int64(c.IndexEntries), 0, math.MaxInt32)
 	within("ConsumeQueueFileSize", "bytes", c.ConsumeQueueFileSize, 0, maxFileSize)
 	within("SegmentSize", "bytes", c.SegmentSize, 0, maxFileSize)
 	if c.SegmentSize > 0 && c.MaxBodySize > 0 { // a body of MaxBodySize must fit

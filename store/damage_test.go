@@ -602,7 +602,7 @@ func oneFlippedBit(t *testing.T, dir string, cfg Config, sent map[string]bool, n
 	s, err := Open(t.Context(), dir, cfg)
 	if err != nil {
 		require.ErrorIs(t, err, message.ErrCorrupt, name)
-		require.Contains(t, name, identityFile)
+		require.Contains(t, name, primaryFile)
 		return
 	}
 	got := 0

@@ -18,9 +18,7 @@ func (s *queueSink) Dispatch(r *message.DispatchRequest) error {
 		return err
 	}
 	s.lastDispatched.Store(int64(r.LogOffset()))
-	if !s.queuesDirty.Load() && !s.queuesDirty.Swap(true) {
-		kick(s.queuesKick)
-	}
+	(*DefaultMessageStore)(s).progress()
 	return nil
 }
 

@@ -26,6 +26,8 @@ var (
 	ErrFileSize = segment.ErrFileSize
 	// ErrGap: a file is missing between others.
 	ErrGap = segment.ErrGap
+	// ErrFormat: what is in pocketmq/ was written by a later version.
+	ErrFormat = errors.New("unknown format version")
 	// ErrMoved: while the store was open somebody replaced or removed a file of
 	// its log. The store refuses writes from then on.
 	ErrMoved = segment.ErrMoved
@@ -65,4 +67,14 @@ func (c Config) checkFilesystem(dir string) error {
 		return fmt.Errorf("%s: %w (%s); see Config.AllowNetworkFilesystem", dir, ErrNetworkFilesystem, info.Name)
 	}
 	return nil // what can not be told is not refused
+}
+
+// advice says what to do about a directory that can not be opened.
+func advice(err error, dir string) string {
+	for _, target := range []error{message.ErrCorrupt, ErrFileSize, ErrGap, segment.ErrFault} {
+		if errors.Is(err, target) {
+			return fmt.Sprintf(" (nothing was changed; look with \"pocketmq verify %s\", salvage with \"pocketmq repair\")", dir)
+		}
+	}
+	return ""
 }

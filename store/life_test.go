@@ -159,23 +159,23 @@ func TestIdentityIsStable(t *testing.T) {
 	other := openStore(t, scratch(t), smallConfig(FlushSync))
 	require.NotEqual(t, host, other.StoreHost())
 
-	path := filepath.Join(dir, ownDir, identityFile)
+	path := filepath.Join(dir, ownDir, primaryFile)
 	good, err := os.ReadFile(path)
 	require.NoError(t, err)
 	for _, b := range [][]byte{nil, good[:len(good)/2], []byte("0123456789abcdef\n{}")} {
 		require.NoError(t, os.WriteFile(path, b, 0o600))
 		_, err := Open(t.Context(), dir, smallConfig(FlushSync))
 		require.ErrorIs(t, err, message.ErrCorrupt)
-		require.ErrorContains(t, err, identityFile)
+		require.ErrorContains(t, err, primaryFile)
 	}
+	require.NoError(t, os.WriteFile(path, good, 0o600))
 	given := smallConfig(FlushSync)
 	given.StoreHost, err = message.ParseHost("10.0.0.1:10911")
 	require.NoError(t, err)
 	s = openStore(t, dir, given)
-	require.Equal(t, given.StoreHost, s.StoreHost(), "who names one needs no file")
+	require.Equal(t, given.StoreHost, s.StoreHost())
 	require.Equal(t, given.StoreHost, put(t, s, "t", 0, "x").StoreHost)
 	closeStore(t, s)
-	require.NoError(t, os.WriteFile(path, good, 0o600))
 	require.Equal(t, host, openStore(t, dir, smallConfig(FlushSync)).StoreHost())
 }
 

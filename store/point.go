@@ -13,8 +13,13 @@ import (
 // data: without it, or when the log shows that somebody else changed it, Open
 // reads the whole log.
 type recoveryPoint struct {
-	LogOffset message.LogOffset `json:"logOffset"`
-	Last      lastRecord        `json:"last"`
+	// Generation is that of the directory when the point was written; with
+	// another one it is of no use.
+	Generation uint64            `json:"generation"`
+	LogOffset  message.LogOffset `json:"logOffset"`
+	Last       lastRecord        `json:"last"`
+	// Index is the log offset before which everything is in the index, on disk.
+	Index message.LogOffset `json:"index"`
 
 	SegmentSize int64 `json:"segmentSize"`
 

@@ -119,17 +119,22 @@ func (s *DefaultMessageStore) admit(ctx context.Context) error {
 	if int64(s.log.Visible()) < s.lagCheck.Load() {
 		return nil
 	}
-	lag := s.dispatcher.Lag()
+	end := s.log.Visible()
+	lagging, lag := s.dispatcher, s.dispatcher.Lag()
+	if s.index != nil {
+		if l := s.index.lag(); l > lag {
+			lagging, lag = s.index.dispatcher, l
+		}
+	}
 	if lag <= s.cfg.MaxDispatchLag/2 {
-		s.lagCheck.Store(int64(s.dispatcher.Position()) + s.cfg.MaxDispatchLag) // until then it can not be exceeded
+		s.lagCheck.Store(int64(end) - lag + s.cfg.MaxDispatchLag) // until then it can not be exceeded
 	}
 	if lag <= s.cfg.MaxDispatchLag {
 		return nil
 	}
 	s.stats.lagWaits.Add(1)
-	err := s.dispatcher.Wait(ctx, s.log.Visible()-message.LogOffset(s.cfg.MaxDispatchLag))
-	if err != nil {
-		return fmt.Errorf("dispatcher lags by %d bytes: %w", s.dispatcher.Lag(), err)
+	if err := lagging.Wait(ctx, end-message.LogOffset(s.cfg.MaxDispatchLag)); err != nil {
+		return fmt.Errorf("dispatcher lags by %d bytes: %w", lagging.Lag(), err)
 	}
 	return nil
 }

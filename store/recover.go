@@ -34,6 +34,12 @@ type Recovery struct {
 	// as they are and passed over.
 	Damaged []commitlog.Damage
 
+	// IndexFrom is the log offset from which the index is fed: what lies behind is
+	// indexed while the store is open, see WaitIndexed. IndexDropped are its
+	// files that could not be used, and are built again.
+	IndexFrom    message.LogOffset
+	IndexDropped []string
+
 	UnitsDropped int64    // of consume queues: they pointed at nothing
 	QueuesReset  []string // directories of consume queues that were emptied, and rebuilt from the log
 	Took         time.Duration
@@ -77,6 +83,9 @@ func (s *DefaultMessageStore) recover(ctx context.Context) error {
 		return err
 	}
 	pointErr := readOwn(s.cfg.fs, s.dir, pointFile, &point)
+	if pointErr != nil || point.Generation != s.primary.Generation {
+		point = recoveryPoint{SegmentSize: point.SegmentSize}
+	}
 	if err := s.checkSegmentSize(point, pointErr == nil); err != nil {
 		return err
 	}
@@ -87,7 +96,7 @@ func (s *DefaultMessageStore) recover(ctx context.Context) error {
 	next := make(map[*consumequeue.Queue]*numbers) // which units each queue should have
 	if s.recovery.FromPoint {
 		from, lastTime = point.LogOffset, point.Last.StoreTimestamp
-		s.point = point.LogOffset
+		s.point = point
 		s.lastDispatched.Store(int64(point.Last.LogOffset))
 		for _, qp := range point.Queues {
 			next[consumequeue.Find(s.queues, qp.Topic, qp.QueueID)] = &numbers{next: qp.Max}
@@ -108,7 +117,24 @@ func (s *DefaultMessageStore) recover(ctx context.Context) error {
 	if err := s.repairLog(trusted); err != nil {
 		return err
 	}
-	return s.settleQueues()
+	if err := s.settleQueues(); err != nil {
+		return err
+	}
+	if err := s.openIndex(point); err != nil {
+		return err
+	}
+	if s.writtenByOthers(point) {
+		return s.newGeneration()
+	}
+	return nil
+}
+
+// writtenByOthers reports whether the log is not as we left it.
+func (s *DefaultMessageStore) writtenByOthers(point recoveryPoint) bool {
+	if !s.recovery.FromPoint {
+		return s.recovery.LogEnd > s.recovery.LogStart
+	}
+	return s.recovery.Clean && s.recovery.LogEnd != point.LogOffset
 }
 
 // checkSegmentSize refuses a log whose only file, by which its size is known,
@@ -234,7 +260,7 @@ func (s *DefaultMessageStore) cutQueues(next map[*consumequeue.Queue]*numbers) e
 // After a clean stop at our own recovery point that is known already.
 func (s *DefaultMessageStore) repairLog(trusted message.LogOffset) error {
 	end := s.recovery.LogEnd
-	if s.recovery.Clean && s.recovery.FromPoint && end == s.point {
+	if s.recovery.Clean && s.recovery.FromPoint && end == s.point.LogOffset {
 		return nil
 	}
 	doubtful := end

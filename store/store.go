@@ -23,10 +23,12 @@ type DefaultMessageStore struct {
 	dir string
 
 	owner      *owner
+	primary    primary
 	host       message.Host
 	log        *commitlog.Log
 	queues     *consumequeue.Table
 	dispatcher *dispatcher.Dispatcher
+	index      *keyIndex // nil with Config.NoIndex
 	counters   counters
 	arrivals   arrivals
 	recovery   Recovery
@@ -35,8 +37,8 @@ type DefaultMessageStore struct {
 	dispatchFrom message.LogOffset                // set by recovery: the end of the log, but on a full disk
 	undispatched map[queueKey]message.QueueOffset // during recovery on a full disk: next numbers
 
-	checkpoint checkpoint // used by the maintenance goroutine, and by Open and teardown
-	point      message.LogOffset
+	checkpoint checkpoint    // used by the maintenance goroutine, and by Open and teardown
+	point      recoveryPoint // as it is on disk
 
 	_              [64]byte            // what the dispatcher writes for each record is apart from what puts read
 	lastDispatched atomic.Int64        // log offset of the last record dispatched, -1 for none
@@ -69,7 +71,7 @@ type DefaultMessageStore struct {
 //
 // Errors to branch on: message.ErrLocked (*LockedError), ErrNotDirectory,
 // ErrReadOnly, ErrNetworkFilesystem, message.ErrCorrupt, ErrForeignFile,
-// ErrFileSize, ErrGap, message.ErrLimit and message.ErrIllegal for the
+// ErrFileSize, ErrGap, ErrFormat, message.ErrLimit and message.ErrIllegal for the
 // configuration. After an error nothing is held, and no message was removed.
 func Open(ctx context.Context, dir string, cfg Config) (*DefaultMessageStore, error) {
 	cfg = cfg.withDefaults()
@@ -91,7 +93,7 @@ func Open(ctx context.Context, dir string, cfg Config) (*DefaultMessageStore, er
 	s.cfg.fs = segment.Rooted(cfg.fs, dir)
 	s.lastDispatched.Store(-1)
 	if err := s.open(ctx); err != nil {
-		return nil, fmt.Errorf("open store: %w", errors.Join(typed(err), s.abandon()))
+		return nil, fmt.Errorf("open store: %w%s", errors.Join(typed(err), s.abandon()), advice(err, dir))
 	}
 	s.start()
 	s.cfg.Logger.Info("store opened", "dir", dir, "clean", s.recovery.Clean, "log", s.recovery.LogEnd,
@@ -109,10 +111,8 @@ func (s *DefaultMessageStore) open(ctx context.Context) error {
 	if s.owner, err = takeOwnership(s.cfg, s.dir); err != nil {
 		return err
 	}
-	if s.host = s.cfg.StoreHost; s.host == (message.Host{}) {
-		if s.host, err = storeHost(s.cfg.fs, s.dir, s.cfg.FileMode); err != nil {
-			return err
-		}
+	if err := s.loadPrimary(); err != nil {
+		return err
 	}
 	if err := s.openFiles(); err != nil {
 		return err
@@ -154,6 +154,9 @@ func (s *DefaultMessageStore) openFiles() error {
 // properly still counts as such: recovery only removes what can be rebuilt.
 func (s *DefaultMessageStore) abandon() error {
 	var errs []error
+	if s.index != nil {
+		errs = append(errs, s.index.files.Close())
+	}
 	if s.queues != nil {
 		errs = append(errs, s.queues.Close())
 	}
@@ -173,6 +176,9 @@ func (s *DefaultMessageStore) start() {
 		Source: s.log, Sinks: []dispatcher.Sink{(*queueSink)(s), &s.arrivals},
 		From: s.dispatchFrom, Failed: s.dispatchFailed, Awaited: s.arrivals.awaited,
 	})
+	if s.index != nil {
+		s.index.start(s)
+	}
 	s.background.Go(s.flushLoop)
 	s.background.Go(s.maintainLoop)
 }
@@ -232,6 +238,7 @@ func (s *DefaultMessageStore) teardown() {
 	s.dispatcher.Notify()
 	ctx, cancel := contextUntil(s.hurry)
 	errs = append(errs, s.dispatcher.Wait(ctx, s.log.Visible()))
+	s.finishIndex(ctx)
 	cancel()
 	close(s.stop)
 	s.background.Wait()
@@ -240,6 +247,9 @@ func (s *DefaultMessageStore) teardown() {
 	if clean {
 		errs = append(errs, s.saveProgress(true))
 		clean = errors.Join(errs...) == nil
+	}
+	if s.index != nil {
+		errs = append(errs, s.index.files.Close())
 	}
 	errs = append(errs, s.queues.Close(), s.log.Close(), s.owner.release(clean))
 	if err := errors.Join(errs...); err != nil {

@@ -496,3 +496,15 @@ func TestVersionAndHelp(t *testing.T) {
 		require.Less(t, strings.Count(help, "\n"), 40)
 	}
 }
+
+func TestBackup(t *testing.T) {
+	dir, copied := t.TempDir(), filepath.Join(t.TempDir(), "copy")
+	ok(t, "one\ntwo\n", "send", dir, "-")
+	out := ok(t, "", "backup", "--output", copied, dir)
+	require.Contains(t, out, "2 messages")
+	require.Equal(t, "one\ntwo\n", ok(t, "", "tail", copied, "--raw"))
+	require.Contains(t, ok(t, "", "verify", copied), "0 errors")
+	fails(t, "is not empty", "backup", "--output", copied, dir)
+	fails(t, "there is no store", "backup", "--output", filepath.Join(t.TempDir(), "x"), t.TempDir())
+	fails(t, "output", "backup", dir)
+}

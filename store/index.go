@@ -1,0 +1,304 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"path/filepath"
+	"strconv"
+	"sync/atomic"
+
+	"github.com/pocketmq/pocketmq/dispatcher"
+	"github.com/pocketmq/pocketmq/indexfile"
+	"github.com/pocketmq/pocketmq/internal/segment"
+	"github.com/pocketmq/pocketmq/message"
+)
+
+// keyIndex is the store's index and what feeds it: a dispatcher of its own, so
+// that an index that can not be written, or is being built again, holds up
+// nobody who reads queues.
+type keyIndex struct {
+	files      *indexfile.Index
+	dispatcher *dispatcher.Dispatcher
+	from       message.LogOffset
+	caughtUp   atomic.Bool // it has once reached the end of the log
+	failed     error       // why it can not be flushed; of the maintenance goroutine
+	kick       func()      // there is something to flush
+}
+
+// openIndex opens the index and makes it agree with the log that recovery left.
+//
+//	our recovery point  last stop  kept of the index            fed from
+//	holds               any        what was put before it       the point's index position
+//	none                clean      what points into the log     the last record that is indexed
+//	none                crash      what RocketMQ's checkpoint   the last record that is indexed
+//	                               says is on disk
+//
+// What is fed from there on is put again, by the dispatcher: Open does not wait.
+func (s *DefaultMessageStore) openIndex(point recoveryPoint) error {
+	if s.cfg.NoIndex {
+		return nil
+	}
+	geometry, known, err := s.indexGeometry()
+	if err != nil {
+		return err
+	}
+	files, err := indexfile.Open(indexfile.Config{
+		FS: s.cfg.fs, Dir: s.indexDir(), Slots: geometry.Slots, Entries: geometry.Entries,
+		FileMode: s.cfg.FileMode, DirMode: s.cfg.DirMode, MaxResults: s.cfg.MaxQueryResults,
+		Now: s.cfg.Now, Rebuild: known,
+	})
+	if err != nil {
+		return err
+	}
+	s.index = &keyIndex{files: files}
+	for _, d := range files.Dropped() {
+		s.recovery.IndexDropped = append(s.recovery.IndexDropped, d.Path)
+		s.cfg.Logger.Warn("index file dropped, to be built again from the log", "file", d.Path, "err", d.Err)
+	}
+	if err := s.repairIndex(point.Index); err != nil {
+		return err
+	}
+	s.index.from = max(files.NextLogOffset(), s.recovery.LogStart)
+	s.recovery.IndexFrom = s.index.from
+	if s.primary.Index == nil || *s.primary.Index != geometry {
+		s.primary.Index = &geometry
+		return s.changePrimary()
+	}
+	return nil
+}
+
+func (s *DefaultMessageStore) repairIndex(next message.LogOffset) error {
+	files, end := s.index.files, s.recovery.LogEnd
+	switch {
+	case s.recovery.FromPoint && s.recovery.Clean && next == end:
+		return files.Truncate(end)
+	case s.recovery.FromPoint:
+		return files.Repair(min(next, end))
+	case !s.recovery.Clean:
+		if err := files.RemoveNewer(s.checkpoint.index); err != nil {
+			return err
+		}
+	}
+	return files.Truncate(end)
+}
+
+func (s *DefaultMessageStore) indexDir() string { return filepath.Join(s.dir, "index") }
+
+// indexGeometry says how index files are divided: as the directory remembers,
+// else as its files show, else as configured. known means that files divided
+// otherwise are damaged.
+func (s *DefaultMessageStore) indexGeometry() (g indexGeometry, known bool, err error) {
+	wanted := indexGeometry{s.cfg.IndexSlots, s.cfg.IndexEntries}
+	found := s.primary.Index
+	if found == nil {
+		slots, entries, err := indexfile.Infer(s.cfg.fs, s.indexDir())
+		switch {
+		case errors.Is(err, indexfile.ErrUnknownGeometry) && wanted != (indexGeometry{}):
+		case err != nil:
+			return g, false, err
+		case slots != 0:
+			found = &indexGeometry{slots, entries}
+		}
+	}
+	g = indexGeometry{DefaultIndexSlots, DefaultIndexEntries}
+	if found != nil {
+		g = *found
+	}
+	if err := agree("IndexSlots", wanted.Slots, &g.Slots, found != nil); err != nil {
+		return g, false, err
+	}
+	return g, s.primary.Index != nil || found != nil, agree("IndexEntries", wanted.Entries, &g.Entries, found != nil)
+}
+
+// agree takes over a configured value where the directory has none yet.
+func agree(field string, configured int32, value *int32, fixed bool) error {
+	switch {
+	case configured == 0 || configured == *value:
+		return nil
+	case fixed:
+		return &message.IllegalError{Field: "Config." + field, Value: strconv.Itoa(int(configured)),
+			Reason: fmt.Sprintf("differs from %d, which the files in the directory have", *value)}
+	}
+	*value = configured
+	return nil
+}
+
+// start begins to feed the index.
+func (x *keyIndex) start(s *DefaultMessageStore) {
+	x.kick = s.progress
+	x.dispatcher = dispatcher.Start(dispatcher.Config{
+		Source: (*indexSource)(s), Sinks: []dispatcher.Sink{x}, From: x.from,
+		Failed: func(at message.LogOffset, err error) {
+			s.stats.indexFailures.Add(1)
+			s.cfg.Logger.Error("record not indexed; will try again", "dir", s.dir, "offset", at, "err", err)
+		},
+	})
+}
+
+// Dispatch implements dispatcher.Sink.
+func (x *keyIndex) Dispatch(r *message.DispatchRequest) error {
+	if err := x.files.Put(r); err != nil {
+		return typed(err)
+	}
+	x.kick()
+	return nil
+}
+
+// indexSource is the log, from where it begins now: what was deleted before it
+// could be indexed need not be.
+type indexSource DefaultMessageStore
+
+func (s *indexSource) End() message.LogOffset { return s.log.End() }
+
+func (s *indexSource) Scan(from, to message.LogOffset, visit func(*message.DispatchRequest) error) (message.LogOffset, error) {
+	return s.log.Scan(min(max(from, s.log.MinOffset()), to), to, visit)
+}
+
+// finishIndex lets the index catch up before the store closes, unless it is far
+// behind: then the next Open goes on. A RocketMQ broker would not.
+func (s *DefaultMessageStore) finishIndex(ctx context.Context) {
+	if s.index == nil {
+		return
+	}
+	if s.index.dispatcher.Lag() <= s.cfg.MaxDispatchLag {
+		if err := s.index.dispatcher.Wait(ctx, s.log.Visible()); err != nil {
+			s.cfg.Logger.Warn("index not complete; the next open goes on with it", "dir", s.dir, "err", err)
+		}
+	}
+	_ = s.index.dispatcher.Close() // never fails
+}
+
+// lag is by how many bytes the index is behind, once it had caught up.
+func (x *keyIndex) lag() int64 {
+	lag := x.dispatcher.Lag()
+	if lag == 0 {
+		x.caughtUp.Store(true)
+	}
+	if !x.caughtUp.Load() {
+		return 0 // it is built again; puts need not wait for that
+	}
+	return lag
+}
+
+// WaitIndexed blocks until the keys of everything before upTo can be found; see
+// WaitDispatched. It returns nil at once for a store without an index.
+func (s *DefaultMessageStore) WaitIndexed(ctx context.Context, upTo message.LogOffset) error {
+	if s.index == nil {
+		return nil
+	}
+	return typed(s.index.dispatcher.Wait(ctx, upTo))
+}
+
+// KeyQuery says which messages a QueryMessage wants.
+type KeyQuery struct {
+	Topic string
+	Key   string // a unique key, or a word of the property KEYS
+
+	// MaxNum is the most messages wanted: the newest that many. 0 means
+	// Config.MaxQueryResults, which also bounds it.
+	MaxNum int
+	// Begin and End bound the store time, in ms since the Unix epoch, both
+	// included. End 0 means no bound.
+	Begin, End int64
+}
+
+// QueryMessageResult is the answer to a KeyQuery. Messages lie in mapped memory,
+// as those of a GetMessageResult do.
+type QueryMessageResult struct {
+	Messages []message.View // in the order of the log
+	Bytes    int            // of all Messages
+
+	// IndexedTimestamp and IndexedOffset are store time (ms) and log offset of
+	// the last record that has an entry, 0 when there is none.
+	IndexedTimestamp int64
+	IndexedOffset    message.LogOffset
+
+	pins []*segment.File
+}
+
+// Release gives the memory back. It is idempotent.
+func (r *QueryMessageResult) Release() {
+	for _, f := range r.pins {
+		f.Unpin()
+	}
+	r.pins, r.Messages = nil, nil
+}
+
+// ErrNoIndex is the answer to a query of a store with Config.NoIndex.
+var ErrNoIndex = errors.New("the store has no index")
+
+// QueryMessage finds messages by key: those that really have topic and key, and
+// a store time within the bounds. What was put is found after it was indexed;
+// see WaitIndexed. The result needs Release.
+//
+// Errors: ErrNoIndex, message.ErrClosed, ctx's error. One matching
+// message.ErrCorrupt, for an index file that can not be read, comes with what
+// the others gave.
+//
+// Source: RocketMQ store/DefaultMessageStore.java, queryMessage; there every
+// message with a key of the same hash is an answer.
+func (s *DefaultMessageStore) QueryMessage(ctx context.Context, q KeyQuery) (*QueryMessageResult, error) {
+	if err := s.checkOpen(); err != nil {
+		return nil, err
+	}
+	if s.index == nil {
+		return nil, fmt.Errorf("query: %w", ErrNoIndex)
+	}
+	if q.MaxNum <= 0 {
+		q.MaxNum = s.cfg.MaxQueryResults
+	}
+	if q.End == 0 {
+		q.End = math.MaxInt64 - 1000 // room for the second that the index rounds down to
+	}
+	r := &QueryMessageResult{}
+	if files := s.index.files.Files(); len(files) > 0 {
+		h := files[len(files)-1].Header
+		r.IndexedTimestamp, r.IndexedOffset = h.EndTimestamp, h.EndLogOffset
+	}
+	offsets, err := s.index.files.Query(q.Topic, q.Key, q.MaxNum, q.Begin, q.End, func(off message.LogOffset) (int64, bool) {
+		if ctx.Err() != nil {
+			return 0, false
+		}
+		return s.hasKey(off, q.Topic, q.Key)
+	})
+	for _, off := range offsets {
+		s.collect(r, off)
+	}
+	if ctx.Err() != nil || s.closed.Load() {
+		r.Release()
+		return nil, errors.Join(ctx.Err(), s.checkOpen())
+	}
+	return r, typed(err)
+}
+
+// hasKey reports whether the record at off is of topic and has key, and when it
+// was stored.
+func (s *DefaultMessageStore) hasKey(off message.LogOffset, topic, key string) (stored int64, ok bool) {
+	f := s.log.Acquire(off)
+	if f == nil {
+		return 0, false
+	}
+	defer f.Unpin()
+	err := s.log.View(f, off, func(v message.View) {
+		stored, ok = v.StoreTimestamp(), string(v.Topic()) == topic && indexfile.HasKey(v, key)
+	})
+	return stored, ok && err == nil
+}
+
+// collect adds the record at off, if it is still there.
+func (s *DefaultMessageStore) collect(r *QueryMessageResult, off message.LogOffset) {
+	f := s.log.Acquire(off)
+	if f == nil {
+		return
+	}
+	v, err := s.log.Read(f, off, false)
+	if err != nil {
+		f.Unpin()
+		return
+	}
+	r.pins = append(r.pins, f)
+	r.Messages = append(r.Messages, v)
+	r.Bytes += v.Size()
+}
