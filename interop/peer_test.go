@@ -89,7 +89,7 @@ func (p *peer) execute(ctx context.Context, c command) (any, error) {
 	case "put":
 		return p.put(ctx, c.Message)
 	case "list":
-		if err := p.s.WaitDispatched(ctx, p.end); err != nil {
+		if err := p.dispatched(ctx); err != nil {
 			return nil, err
 		}
 		l := listing{MinLog: int64(p.s.MinOffset()), MaxLog: int64(p.s.MaxOffset())}
@@ -98,7 +98,7 @@ func (p *peer) execute(ctx context.Context, c command) (any, error) {
 		}
 		return l, nil
 	case "ask":
-		if err := p.s.WaitDispatched(ctx, p.end); err != nil {
+		if err := p.dispatched(ctx); err != nil {
 			return nil, err
 		}
 		answers := make([]answer, len(c.Questions))
@@ -115,6 +115,12 @@ func (p *peer) execute(ctx context.Context, c command) (any, error) {
 	return nil, fmt.Errorf("no operation %s", c.Op)
 }
 
+// dispatched returns when all that was put can be read.
+func (p *peer) dispatched(ctx context.Context) error {
+	end := max(p.end, p.s.MaxOffset())
+	return errors.Join(p.s.WaitDispatched(ctx, end), p.s.WaitIndexed(ctx, end))
+}
+
 func (p *peer) open(ctx context.Context, a openArgs) (err error) {
 	mode := store.FlushAsync
 	if a.Sync {
@@ -123,6 +129,7 @@ func (p *peer) open(ctx context.Context, a openArgs) (err error) {
 	p.end = 0
 	p.s, err = store.Open(ctx, a.Dir, store.Config{
 		Flush: mode, SegmentSize: a.SegmentSize, ConsumeQueueFileSize: a.QueueFileSize,
+		IndexSlots: int32(a.IndexSlots), IndexEntries: int32(a.IndexEntries),
 	})
 	return err
 }
@@ -216,6 +223,8 @@ func (p *peer) answer(ctx context.Context, q question) (a answer, err error) {
 		a.Number, a.Upper, err = int64(lower), int64(upper), errors.Join(err1, err2)
 	case "look":
 		a.Message, err = p.look(ctx, message.LogOffset(q.Offset))
+	case "query":
+		return p.query(ctx, q)
 	default:
 		err = fmt.Errorf("no question %s", q.Op)
 	}
@@ -253,6 +262,15 @@ func (p *peer) get(ctx context.Context, q question) (answer, error) {
 		Status: r.Status.String(), Next: int64(r.NextBeginOffset), Min: int64(r.MinOffset), Max: int64(r.MaxOffset),
 		Records: places(r.Messages),
 	}, nil
+}
+
+func (p *peer) query(ctx context.Context, q question) (answer, error) {
+	r, err := p.s.QueryMessage(ctx, store.KeyQuery{Topic: q.Topic, Key: q.Key, MaxNum: q.MaxNum, Begin: q.Begin, End: q.End})
+	if err != nil {
+		return answer{}, err
+	}
+	defer r.Release()
+	return answer{Records: places(r.Messages)}, nil
 }
 
 func places(views []message.View) []recordPlace {

@@ -71,9 +71,11 @@ type queueBounds struct {
 // lists each one that somebody has asked for.
 func (l *listing) settle() {
 	l.Queues = slices.DeleteFunc(l.Queues, func(q queueBounds) bool { return q.Max == 0 })
-	slices.SortFunc(l.Queues, func(a, b queueBounds) int {
-		return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.QueueID, b.QueueID))
-	})
+	slices.SortFunc(l.Queues, func(a, b queueBounds) int { return a.compare(b.queueKey) })
+}
+
+func (k queueKey) compare(other queueKey) int {
+	return cmp.Or(cmp.Compare(k.Topic, other.Topic), cmp.Compare(k.QueueID, other.QueueID))
 }
 
 // question is one read; which fields count depends on Op.

@@ -26,8 +26,9 @@ type directory struct {
 	before  situation  // how its turn ended
 	sent    []*put     // during which that was a kill, and not acknowledged
 	copies  int
-	fresh   bool // nothing was ever written
-	crashed bool // RocketMQ has recovered it after a kill
+	lost    queueKey // the queue that RocketMQ does not build again, if any; see F35
+	fresh   bool     // nothing was ever written
+	crashed bool     // RocketMQ has recovered it after a kill
 }
 
 // newDirectory draws sizes small enough for files to roll.

@@ -92,9 +92,10 @@ var Differences = []Difference{
 	},
 	{
 		ID:       "F35",
-		RocketMQ: "A file missing in the middle of a consume queue after a clean stop stays missing: OFFSET_FOUND_NULL.",
+		RocketMQ: "A file missing in the middle of a consume queue after a clean stop stays missing: OFFSET_FOUND_NULL. So does a whole queue.",
 		PocketMQ: "It is built again from the log.",
 		Why:      "The messages are in the log.",
+		Suites:   []Suite{Recorded, Interop},
 	},
 	{
 		ID:       "F36",
@@ -107,6 +108,13 @@ var Differences = []Difference{
 		RocketMQ: "A batch whose properties are too long raises an exception.",
 		PocketMQ: "PROPERTIES_SIZE_EXCEEDED.",
 		Why:      "A refusal is a status.",
+	},
+	{
+		ID:       "F40",
+		RocketMQ: "Keys in an index file that a crash, or somebody, has taken away are found again only of messages that recovery dispatches.",
+		PocketMQ: "It builds the index again from the log. What RocketMQ has left out of an index before stays out.",
+		Why:      "The messages, and their keys, are in the log.",
+		Suites:   []Suite{Interop},
 	},
 	{
 		ID:       "G-EMPTY-BATCH",
@@ -182,5 +190,12 @@ var Differences = []Difference{
 		Why: "RocketMQ reads the table of delay levels after recovery, and until then knows of none. " +
 			"What was sent for later is not delivered now because a process was killed.",
 		Suites: []Suite{Interop},
+	},
+	{
+		ID:       "G-QUERY",
+		RocketMQ: "A query by key gives every record with a key of the same hash, once for each entry, with store times taken down to the second.",
+		PocketMQ: "The records that have the key, once each, by their exact times.",
+		Why:      "The log tells which records those are.",
+		Suites:   []Suite{Interop},
 	},
 }
