@@ -101,7 +101,7 @@ func testDamage(t *testing.T, writer side, seed uint64, n int) {
 	harmed := make(map[*directory]harm)
 	for _, d := range all {
 		harmed[d] = harms[(d.seed-seed-*seedShift)%uint64(len(harms))]
-		d.crashed, d.writer = harmed[d].crash, writer
+		d.crashed, d.writer, d.before = harmed[d].crash, writer, damagedBefore
 	}
 	p := start(t, writer)
 	each(t, all, fmt.Sprintf("%v writes", writer), func(d *directory) error {
@@ -125,7 +125,7 @@ func testDamage(t *testing.T, writer side, seed uint64, n int) {
 		}
 		return os.CopyFS(d.path+copied, os.DirFS(d.path))
 	})
-	phase(t, pocket, all, damagedBefore, "repairs", func(p *process, d *directory) error {
+	phase(t, pocket, all, "repairs", func(p *process, d *directory) error {
 		if err := d.interview(p); err != nil {
 			return fmt.Errorf("%s: %w", harmed[d].name, err)
 		}
@@ -134,7 +134,7 @@ func testDamage(t *testing.T, writer side, seed uint64, n int) {
 	for _, d := range all {
 		d.path += copied
 	}
-	phase(t, rocket, all, damagedBefore, "repairs", func(p *process, d *directory) error {
+	phase(t, rocket, all, "repairs", func(p *process, d *directory) error {
 		rounds.Add(1)
 		if err := d.compare(p); err != nil {
 			return fmt.Errorf("%s: %w", harmed[d].name, err)

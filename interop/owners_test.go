@@ -19,7 +19,7 @@ func testOwned(t *testing.T, owner side, seed uint64, n int) {
 	p := start(t, owner)
 	second := start(t, owner.other())
 	each(t, all, fmt.Sprintf("%v owns", owner), func(d *directory) error {
-		d.writer, d.crashed, d.before = owner, true, killedBefore
+		d.writer = owner
 		if err := p.open(d); err != nil {
 			return err
 		}
@@ -45,13 +45,17 @@ func testOwned(t *testing.T, owner side, seed uint64, n int) {
 		if stopped == nil || owner == rocket {
 			return stopped
 		}
+		d.before = killedBefore // and it leaves the marker
 		t.Logf("seed %d: the owner stopped: %v", d.seed, stopped)
 		return nil
 	})
 	if err := errors.Join(p.stop(), second.stop()); err != nil {
 		t.Fatal(err)
 	}
-	tellAfterKill(t, owner, all)
+	tellOfCopies(t, owner, all)
+	for _, d := range all {
+		d.crashed = d.before == killedBefore
+	}
 	answerTold(t, all, owner.other())
 }
 

@@ -67,14 +67,27 @@ func (s *DefaultMessageStore) maintainLoop() {
 			return
 		}
 		s.queuesDirty.Store(false)
+		_ = s.checkInPlace() // it is final, and was logged
 		if err := s.saveProgress(false); err != nil && !errors.Is(err, message.ErrFlush) {
 			s.cfg.Logger.Warn("consume queues not saved; they can be rebuilt", "dir", s.dir, "err", err)
 		}
-		if err := s.log.CheckInPlace(); err != nil {
-			s.cfg.Logger.Error("a file of the log was replaced: no more writes", "dir", s.dir, "err", err)
-			s.log.Fail(err)
-		}
 	}
+}
+
+// checkInPlace looks whether the files of the log are still ours. If not, the
+// log refuses writes, and what a file held that was removed is put back: a
+// RocketMQ broker that starts removes what it takes for empty, before it finds
+// that it may not.
+func (s *DefaultMessageStore) checkInPlace() error {
+	err := s.log.CheckInPlace()
+	if err == nil {
+		return nil
+	}
+	s.log.Fail(err)
+	back, backErr := s.log.PutBack()
+	err = errors.Join(err, backErr)
+	s.cfg.Logger.Error("a file of the log was replaced: no more writes", "dir", s.dir, "err", err, "put back", back)
+	return err
 }
 
 // saveProgress syncs the log and the consume queues, and then writes down what

@@ -20,7 +20,7 @@ func (s *Files) Create(base int64) (*File, error) {
 		return nil, fmt.Errorf("create segment: %w", err)
 	}
 	path := filepath.Join(s.dir, FileName(base))
-	h, err := s.fs.Create(path, s.fileMode)
+	h, err := s.fs.CreateSized(path, s.fileMode, s.size)
 	if err != nil {
 		return nil, fmt.Errorf("create segment: %w", err)
 	}
@@ -60,9 +60,6 @@ func (s *Files) makeDir() error {
 
 // complete brings a new file to the state that Create promises.
 func (s *Files) complete(h Handle, base int64, path string) (f *File, err error) {
-	if err := h.Truncate(s.size); err != nil {
-		return nil, err
-	}
 	if err := h.Allocate(0, s.step); err != nil {
 		return nil, err
 	}
