@@ -66,6 +66,10 @@ single: ## the core packages on one processor
 slow: ## the slower suites (build tag slow), with all the others
 	$(GO) test -count=1 -tags slow -timeout 30m ./...
 
+.PHONY: interop
+interop: ## the store against RocketMQ's own, which needs Java 17 and Maven
+	.ci/interop
+
 .PHONY: fuzz
 fuzz: ## every fuzz target for FUZZTIME each
 	.ci/fuzz $(FUZZTIME)
@@ -97,4 +101,4 @@ quickstart: ## run the example on a few files of the standard library
 
 .PHONY: clean
 clean: ## remove what the other targets left behind
-	rm -rf bin coverage.out
+	rm -rf bin coverage.out interop/java/target

@@ -71,6 +71,9 @@ type queueBounds struct {
 // lists each one that somebody has asked for.
 func (l *listing) settle() {
 	l.Queues = slices.DeleteFunc(l.Queues, func(q queueBounds) bool { return q.Max == 0 })
+	if len(l.Queues) == 0 {
+		l.Queues = nil
+	}
 	slices.SortFunc(l.Queues, func(a, b queueBounds) int { return a.compare(b.queueKey) })
 }
 

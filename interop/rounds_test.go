@@ -171,16 +171,14 @@ func (d *directory) compare(p *process) error {
 	if err != nil {
 		return err
 	}
-	errs := []error{d.truth(p.side).check(iv)}
-	switch {
-	case p.side == d.teller:
-		errs = append(errs, unchanged(d.told, iv))
-	case p.side == rocket:
-		errs = append(errs, compare(d, iv, d.told))
-	default:
-		errs = append(errs, compare(d, d.told, iv))
+	differ := func() error { return compare(d, d.told, iv) }
+	if p.side == rocket {
+		differ = func() error { return compare(d, iv, d.told) }
 	}
-	return errors.Join(errs...)
+	if p.side == d.teller {
+		differ = func() error { return unchanged(d.told, iv) }
+	}
+	return errors.Join(d.truth(p.side).check(iv), differ())
 }
 
 // testTurns lets both sides write in turn. A turn ends with a clean stop of a
