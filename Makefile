@@ -40,15 +40,18 @@ gofmt: ## fail if gofmt would change a file
 vet: ## go vet, the slower suites included
 	$(GO) vet ./...
 	$(GO) vet -tags slow ./...
+	cd interop && $(GO) vet ./...
 
 .PHONY: mod
 mod: ## fail if go.mod is not tidy, or a dependency is not what go.sum says
 	$(GO) mod tidy -diff
 	$(GO) mod verify
+	cd interop && $(GO) mod tidy -diff
 
 .PHONY: lint
 lint: gofmt vet ## gofmt, go vet and golangci-lint
 	"$$(.ci/tools golangci-lint)" run ./...
+	cd interop && "$$(../.ci/tools golangci-lint)" run ./...
 
 .PHONY: test
 test: ## the tests, as README says

@@ -17,6 +17,7 @@ import (
 //	workload_test.go   what is written
 //	truth_test.go      what must be there
 //	interview_test.go  what is asked, and which answers may differ
+//	query_test.go      the same for queries by key
 //	javalog_test.go    which lines of RocketMQ's log mean damage
 //	process_test.go    the processes in which the stores run
 //	peer_test.go       PocketMQ in such a process; RocketMQ in one is java/

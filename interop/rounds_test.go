@@ -319,7 +319,7 @@ func (d *directory) open(p *process) error {
 	if err == nil || p.side == pocket || d.writer == pocket {
 		return err
 	}
-	empty, lookErr := emptyFiles(filepath.Join(d.path, "consumequeue"))
+	empty, lookErr := emptyFiles(filepath.Join(d.path, "consumequeue"), filepath.Join(d.path, "commitlog"))
 	if lookErr != nil || len(empty) == 0 {
 		return errors.Join(err, lookErr)
 	}
@@ -331,16 +331,19 @@ func (d *directory) open(p *process) error {
 	return errors.Join(accept("F9"), p.open(d))
 }
 
-func emptyFiles(root string) (paths []string, err error) {
-	err = filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
+func emptyFiles(roots ...string) (paths []string, err error) {
+	var errs []error
+	for _, root := range roots {
+		errs = append(errs, filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+			if err != nil || entry.IsDir() {
+				return err
+			}
+			info, err := entry.Info()
+			if err == nil && info.Size() == 0 {
+				paths = append(paths, path)
+			}
 			return err
-		}
-		info, err := entry.Info()
-		if err == nil && info.Size() == 0 {
-			paths = append(paths, path)
-		}
-		return err
-	})
-	return paths, err
+		}))
+	}
+	return paths, errors.Join(errs...)
 }

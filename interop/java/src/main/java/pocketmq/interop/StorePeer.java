@@ -19,6 +19,7 @@ import org.apache.rocketmq.store.ConsumeQueue;
 import org.apache.rocketmq.store.DefaultMessageStore;
 import org.apache.rocketmq.store.MessageExtBrokerInner;
 import org.apache.rocketmq.store.PutMessageResult;
+import org.apache.rocketmq.store.config.BrokerRole;
 import org.apache.rocketmq.store.config.FlushDiskType;
 import org.apache.rocketmq.store.config.MessageStoreConfig;
 import org.apache.rocketmq.store.stats.BrokerStatsManager;
@@ -59,7 +60,12 @@ final class StorePeer {
         config.setFlushDiskType(args.getBooleanValue("sync") ? FlushDiskType.SYNC_FLUSH : FlushDiskType.ASYNC_FLUSH);
         config.setHaListenPort(0); // any: nobody connects
         DefaultMessageStore opening = new DefaultMessageStore(config, STATISTICS,
-            (topic, queueId, offset, tagsCode, time, bitMap, properties) -> { }, new BrokerConfig());
+            (topic, queueId, offset, tagsCode, time, bitMap, properties) -> { }, new BrokerConfig()) {
+            @Override
+            public void handleScheduleMessageService(BrokerRole role) {
+                // not started: no message of its own shall be among those that were sent
+            }
+        };
         if (!opening.load()) {
             throw new IllegalStateException("load failed");
         }
@@ -69,7 +75,6 @@ final class StorePeer {
             opening.shutdown(); // as a broker's shutdown hook does
             throw e;
         }
-        opening.getScheduleMessageService().shutdown(); // no message of its own among those that were sent
         store = opening;
         return null;
     }
