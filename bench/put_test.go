@@ -46,6 +46,44 @@ func benchmarkPut(b *testing.B, mode store.FlushMode, size, writers int) {
 	verifyCount(b, s)
 }
 
+// BenchmarkPutAsync has one writer that does not wait for the syncs, and ends
+// when the last message is confirmed.
+func BenchmarkPutAsync(b *testing.B) {
+	for _, flush := range flushModes {
+		for _, size := range []int{128, 1024, 4096} {
+			b.Run(fmt.Sprintf("flush=%s/size=%d/writers=1", flush.name, size), func(b *testing.B) {
+				benchmarkPutAsync(b, flush.mode, size)
+			})
+		}
+	}
+}
+
+func benchmarkPutAsync(b *testing.B, mode store.FlushMode, size int) {
+	ctx := context.Background()
+	s, err := store.Open(ctx, b.TempDir(), store.Config{Flush: mode})
+	check(b, err)
+	defer func() { check(b, s.Close()) }()
+	var confirmed sync.WaitGroup
+	confirmed.Add(b.N)
+	done := func(_ store.PutMessageResult, err error) {
+		if err != nil {
+			b.Error(err)
+		}
+		confirmed.Done()
+	}
+	b.SetBytes(int64(size))
+	b.ReportAllocs()
+	b.ResetTimer()
+	m := newMessage(size, 0)
+	for range b.N {
+		s.PutMessageAsync(ctx, m, done)
+	}
+	confirmed.Wait()
+	check(b, s.WaitDispatched(ctx, s.MaxOffset()))
+	b.StopTimer()
+	verifyCount(b, s)
+}
+
 // each calls work b.N times from so many goroutines.
 func each(b *testing.B, workers int, work func() error) {
 	if workers == 1 {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -72,6 +73,7 @@ func New(ctx context.Context, cfg Config) (*Broker, error) {
 		return nil, err
 	}
 	b.stopOffsetsRun = b.offsets.run(cfg.OffsetPersistInterval, cfg.Logger)
+	b.store.SetConsumed(b.offsets.consumed(slices.Clone(cfg.RetentionGroups)))
 	return b, nil
 }
 
@@ -116,6 +118,7 @@ func (b *Broker) Close() error {
 		if b.names != nil {
 			err = b.names.UnregisterBroker(context.Background(), b.name, protocol.MasterID)
 		}
+		b.store.SetConsumed(nil) // what groups go on to is no longer known
 		b.stopOffsetsRun()
 		b.closeErr = errors.Join(err, b.offsets.close())
 	})

@@ -50,6 +50,11 @@ type Config struct {
 	// OffsetPersistInterval is how long a consumer's offset may stay unsaved.
 	OffsetPersistInterval time.Duration
 
+	// RetentionGroups names the consumer groups that count for the store's
+	// Retention.Groups, in topics in which they have offsets. Without it all
+	// groups that have offsets count, also those that nobody uses any more.
+	RetentionGroups []string
+
 	// Now is the clock, time.Now when nil.
 	Now func() time.Time
 	// Logger gets rare events; nil logs nothing.

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/pocketmq/pocketmq/internal/barekeys"
 	"github.com/pocketmq/pocketmq/message"
 )
 
@@ -36,7 +37,7 @@ type queueOffsets = map[int32]message.QueueOffset
 
 // parseObject reads one object and nothing behind it.
 func parseObject(text []byte) (object, error) {
-	d := json.NewDecoder(bytes.NewReader(quoteKeys(text)))
+	d := json.NewDecoder(bytes.NewReader(barekeys.Quote(text)))
 	d.UseNumber()
 	var o object
 	if err := d.Decode(&o); err != nil {
@@ -50,62 +51,6 @@ func parseObject(text []byte) (object, error) {
 	}
 	return o, nil
 }
-
-// quoteKeys puts quotation marks around keys that are bare integers. Text that
-// is no JSON otherwise is left so.
-func quoteKeys(text []byte) []byte {
-	out := make([]byte, 0, len(text)+len(text)/8)
-	var inObject []bool // for each bracket that is open
-	key := false        // the next token is a key
-	for len(text) > 0 {
-		n := tokenLen(text)
-		token := text[:n]
-		text = text[n:]
-		switch c := token[0]; {
-		case c == '{', c == '[':
-			inObject = append(inObject, c == '{')
-			key = c == '{'
-		case c == '}', c == ']':
-			inObject = inObject[:max(0, len(inObject)-1)]
-			key = false
-		case c == ',':
-			key = len(inObject) > 0 && inObject[len(inObject)-1]
-		case c == ' ', c == '\t', c == '\r', c == '\n':
-		case key && (isDigit(c) || c == '-'):
-			out = append(out, '"')
-			out = append(out, token...)
-			token = []byte{'"'}
-			key = false
-		default:
-			key = false
-		}
-		out = append(out, token...)
-	}
-	return out
-}
-
-// tokenLen is the length of the string or integer at the start of text, 1 for
-// any other character.
-func tokenLen(text []byte) int {
-	n := 1
-	switch c := text[0]; {
-	case c == '"':
-		for n < len(text) && text[n] != '"' {
-			if text[n] == '\\' {
-				n++
-			}
-			n++
-		}
-		return min(n+1, len(text))
-	case isDigit(c), c == '-':
-		for n < len(text) && isDigit(text[n]) {
-			n++
-		}
-	}
-	return n
-}
-
-func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
 // appendObject appends o as fastjson prints it, depth tabs deep.
 func appendObject(dst []byte, o object, depth int) []byte {

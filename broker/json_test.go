@@ -63,24 +63,6 @@ func TestAppendObjectIsFastjson(t *testing.T) {
 	}
 }
 
-func TestQuoteKeys(t *testing.T) {
-	for text, want := range map[string]string{
-		`{0:1}`:                     `{"0":1}`,
-		`{0:1,-12:3}`:               `{"0":1,"-12":3}`,
-		`{"0":1,"a":{2:3},4:5}`:     `{"0":1,"a":{"2":3},"4":5}`,
-		"{\n\t 0 : 1 ,\r\n 7:8\n}":  "{\n\t \"0\" : 1 ,\r\n \"7\":8\n}",
-		`{"a":[0,1,{2:[3,4]}],5:6}`: `{"a":[0,1,{"2":[3,4]}],"5":6}`,
-		`{"{1:2,\"3:4":5}`:          `{"{1:2,\"3:4":5}`,
-		`{"a":"x,1:2"}`:             `{"a":"x,1:2"}`,
-		`{"a":1,2`:                  `{"a":1,"2"`,
-		`}]{1:`:                     `}]{"1":`,
-		`"open \`:                   `"open \`,
-		``:                          ``,
-	} {
-		require.Equal(t, want, string(quoteKeys([]byte(text))), text)
-	}
-}
-
 func TestParseOffsetsAnyForm(t *testing.T) {
 	want := map[string]queueOffsets{
 		"orders@billing":         {0: 120, 1: 118, 10: 121},

@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"log/slog"
 	"maps"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -26,15 +28,16 @@ type offsetTable struct {
 	saveMu sync.Mutex // one save at a time, so that the last one written is the newest
 
 	mu     sync.Mutex
-	doc    object                  // the file's other fields
-	table  map[string]queueOffsets // by "topic@group"
-	saved  uint64                  // version that is on disk
-	latest uint64                  // counts changes
+	doc    object                             // the file's other fields
+	table  map[string]queueOffsets            // by "topic@group"
+	topics map[string]map[string]queueOffsets // the same by topic, then group
+	saved  uint64                             // version that is on disk
+	latest uint64                             // counts changes
 	closed bool
 }
 
 func openOffsets(s *store.DefaultMessageStore) (*offsetTable, error) {
-	t := &offsetTable{store: s, dirty: make(chan struct{}, 1), doc: object{}, table: map[string]queueOffsets{}}
+	t := &offsetTable{store: s, dirty: make(chan struct{}, 1), doc: object{}, table: map[string]queueOffsets{}, topics: map[string]map[string]queueOffsets{}}
 	text, err := s.ReadConfig(offsetsFile, func(b []byte) error { _, _, err := parseOffsets(b); return err })
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -45,7 +48,22 @@ func openOffsets(s *store.DefaultMessageStore) (*offsetTable, error) {
 	if t.doc, t.table, err = parseOffsets(text); err != nil {
 		return nil, fmt.Errorf("%s: %w", offsetsFile, err)
 	}
+	for key, offsets := range t.table {
+		t.addTopic(key, offsets)
+	}
 	return t, nil
+}
+
+// addTopic makes the offsets of a key found by topic.
+func (t *offsetTable) addTopic(key string, offsets queueOffsets) {
+	topic, group, ok := strings.Cut(key, "@")
+	if !ok {
+		return
+	}
+	if t.topics[topic] == nil {
+		t.topics[topic] = map[string]queueOffsets{}
+	}
+	t.topics[topic][group] = offsets
 }
 
 func parseOffsets(text []byte) (object, map[string]queueOffsets, error) {
@@ -75,6 +93,25 @@ func (t *offsetTable) get(topic, group string, queueID int32) (message.QueueOffs
 	return off, ok && off >= 0
 }
 
+// consumed returns a store.Consumed: a queue's smallest offset of the groups that
+// have offsets in its topic; of those named, if any are. A group that has none
+// in this queue has consumed nothing of it.
+func (t *offsetTable) consumed(named []string) store.Consumed {
+	return func(topic string, queueID int32) (least message.QueueOffset, registered bool) {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		for group, offsets := range t.topics[topic] {
+			if len(named) > 0 && !slices.Contains(named, group) {
+				continue
+			}
+			if off := offsets[queueID]; !registered || off < least {
+				least, registered = off, true
+			}
+		}
+		return max(least, 0), registered
+	}
+}
+
 func (t *offsetTable) put(topic, group string, positions []protocol.QueuePosition) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -86,6 +123,7 @@ func (t *offsetTable) put(topic, group string, positions []protocol.QueuePositio
 	if offsets == nil {
 		offsets = make(queueOffsets, len(positions))
 		t.table[key] = offsets
+		t.addTopic(key, offsets)
 	}
 	changed := false
 	for _, p := range positions {
@@ -120,8 +158,9 @@ func (t *offsetTable) save() error {
 		return fmt.Errorf("%s: %w", offsetsFile, err)
 	}
 	t.mu.Lock()
-	defer t.mu.Unlock()
 	t.saved = version
+	t.mu.Unlock()
+	t.store.NotifyConsumed()
 	return nil
 }
 

@@ -3,6 +3,7 @@ package commitlog
 import (
 	"context"
 	"runtime/debug"
+	"time"
 
 	"github.com/pocketmq/pocketmq/internal/segment"
 	"github.com/pocketmq/pocketmq/message"
@@ -27,18 +28,34 @@ func (p Placement) End() message.LogOffset { return p.LogOffset + message.LogOff
 //
 // Without staging the record is in the page cache, and visible, on return; with
 // staging Wait says when it is on disk. On an error nothing was placed: a
-// *message.LimitError for a record that fits in no file, message.ErrClosed, the
+// *message.LimitError for a record that fits in no file and for properties that
+// leave no room for message.PropertyCRC32, message.ErrClosed, the
 // failed sync, an error matching segment.ErrNoSpace (a full disk) or
 // segment.ErrFault (the mapped file was damaged from outside), or ctx's. ctx
 // bounds the wait for room, nothing else. It allocates nothing once room is there.
 func (l *Log) Append(ctx context.Context, m *message.MessageExt, c *Counter) (Placement, error) {
+	return l.append(ctx, m, c, nil)
+}
+
+// AppendThen is Append for a log with staging that calls then when it is known
+// how the sync ended; see Completion. After an error then is not called.
+func (l *Log) AppendThen(ctx context.Context, m *message.MessageExt, c *Counter, then Completion) (Placement, error) {
+	return l.append(ctx, m, c, then)
+}
+
+func (l *Log) append(ctx context.Context, m *message.MessageExt, c *Counter, then Completion) (Placement, error) {
 	r := *m
 	r.BodyCRC = message.BodyCRC(m.Body)
 	if r.StoreHost == (message.Host{}) {
 		r.StoreHost = l.cfg.StoreHost
 	}
-	size := r.RecordSize()
-	if err := l.lock(ctx, int64(size)); err != nil {
+	trailer := message.Trailer{CRC: l.cfg.AppendCRC}
+	r.Properties = r.Properties.WithoutCRC32(trailer.CRC)
+	if err := r.CheckTrailer(trailer); err != nil {
+		return Placement{}, err
+	}
+	size := r.RecordSizeWith(trailer)
+	if err := l.lock(ctx, int64(size), then != nil); err != nil {
 		return Placement{}, err
 	}
 	defer l.mu.Unlock()
@@ -50,22 +67,31 @@ func (l *Log) Append(ctx context.Context, m *message.MessageExt, c *Counter) (Pl
 	r.LogOffset = message.LogOffset(l.end)
 	r.StoreTimestamp = l.now()
 	if l.staged != nil {
-		r.PutRecord(l.staged.extend(l.end, size))
-	} else if err := putRecord(l.current, l.end-l.current.Base(), &r); err != nil {
+		r.PutRecordWith(l.staged.extend(l.end, size), trailer)
+	} else if err := putRecord(l.current, l.end-l.current.Base(), &r, trailer); err != nil {
 		return Placement{}, err
 	}
 	if queued {
 		c.next++
 	}
-	return l.placed(r.QueueOffset, r.StoreTimestamp, size), nil
+	return l.placed(r.QueueOffset, r.StoreTimestamp, size, then), nil
 }
 
 // AppendBatch places all records of b, which stand one after the other in one
 // file and become visible together. c numbers the queue that they name. It
 // returns like Append.
 func (l *Log) AppendBatch(ctx context.Context, b *Batch, c *Counter) (Placement, error) {
+	return l.appendBatch(ctx, b, c, nil)
+}
+
+// AppendBatchThen is to AppendBatch what AppendThen is to Append.
+func (l *Log) AppendBatchThen(ctx context.Context, b *Batch, c *Counter, then Completion) (Placement, error) {
+	return l.appendBatch(ctx, b, c, then)
+}
+
+func (l *Log) appendBatch(ctx context.Context, b *Batch, c *Counter, then Completion) (Placement, error) {
 	size := len(b.records)
-	if err := l.lock(ctx, int64(size)); err != nil {
+	if err := l.lock(ctx, int64(size), then != nil); err != nil {
 		return Placement{}, err
 	}
 	defer l.mu.Unlock()
@@ -77,16 +103,19 @@ func (l *Log) AppendBatch(ctx context.Context, b *Batch, c *Counter) (Placement,
 		return Placement{}, err
 	}
 	c.next += message.QueueOffset(len(b.starts))
-	return l.placed(first, now, size), nil
+	return l.placed(first, now, size, then), nil
 }
 
 // placed moves the end past size bytes that are in place, and tells where they
-// lie.
-func (l *Log) placed(queueOffset message.QueueOffset, now int64, size int) Placement {
+// lie. then, if not nil, is called after their sync.
+func (l *Log) placed(queueOffset message.QueueOffset, now int64, size int, then Completion) Placement {
 	p := Placement{LogOffset: message.LogOffset(l.end), QueueOffset: queueOffset, StoreTimestamp: now, Bytes: size, group: l.staged}
 	l.end += int64(size)
 	if l.staged != nil {
 		l.staged.end = l.end
+		if then != nil {
+			l.completions.add(then, p, time.Now())
+		}
 	} else {
 		l.visible.Store(l.end)
 	}
@@ -98,9 +127,9 @@ func (l *Log) placed(queueOffset message.QueueOffset, now int64, size int) Place
 // allocated. A fault, which means that the file was changed from outside, is an
 // error; what was half written is behind the end and will be overwritten.
 
-func putRecord(f *segment.File, at int64, r *message.MessageExt) (err error) {
+func putRecord(f *segment.File, at int64, r *message.MessageExt, t message.Trailer) (err error) {
 	defer f.Catch(debug.SetPanicOnFault(true), &err)
-	r.PutRecord(f.Bytes()[at:])
+	r.PutRecordWith(f.Bytes()[at:], t)
 	return nil
 }
 

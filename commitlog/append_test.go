@@ -82,7 +82,7 @@ func TestTooLargeRecordIsRefusedBeforeAnythingChanges(t *testing.T) {
 			require.Equal(t, int64(size), limit.Value)
 		}
 		var b Batch
-		require.NoError(t, b.Encode(batchOf(t, 10, 200), message.Host{}, 1<<20, 1<<20))
+		require.NoError(t, b.Encode(batchOf(t, 10, 200), message.Host{}, 1<<20, 1<<20, false))
 		_, err := l.AppendBatch(context.Background(), &b, c)
 		require.ErrorIs(t, err, message.ErrLimit)
 		require.Equal(t, message.QueueOffset(8), l.Next(c))
@@ -185,7 +185,7 @@ func TestStagedAndDirectWriteTheSameBytes(t *testing.T) {
 				require.NoError(t, l.Flush())
 			}
 			var b Batch
-			require.NoError(t, b.Encode(batchOf(t, 3, 110+i), message.Host{}, 1<<20, 1<<20))
+			require.NoError(t, b.Encode(batchOf(t, 3, 110+i), message.Host{}, 1<<20, 1<<20, false))
 			_, err := l.AppendBatch(context.Background(), &b, c)
 			require.NoError(t, err)
 		}
@@ -252,7 +252,7 @@ func TestBatchStandsTogetherInOneFile(t *testing.T) {
 		c := NewCounter(2)
 		add(t, l, c, 500, 'A')
 		var b Batch
-		require.NoError(t, b.Encode(batchOf(t, 5, 110), message.Host{}, 1<<20, 1<<20))
+		require.NoError(t, b.Encode(batchOf(t, 5, 110), message.Host{}, 1<<20, 1<<20, false))
 		p, err := l.AppendBatch(context.Background(), &b, c)
 		require.NoError(t, err)
 		require.Equal(t, 5, b.Len())
@@ -266,7 +266,7 @@ func TestBatchStandsTogetherInOneFile(t *testing.T) {
 		require.Equal(t, "0000020ccbd43194", hex.EncodeToString(peek(t, cfg, 500, 8)))
 
 		// the same buffer again, exactly filling the rest of the file
-		require.NoError(t, b.Encode(batchOf(t, 2, (2048-8-1674)/2), message.Host{}, 1<<20, 1<<20))
+		require.NoError(t, b.Encode(batchOf(t, 2, (2048-8-1674)/2), message.Host{}, 1<<20, 1<<20, false))
 		p, err = l.AppendBatch(context.Background(), &b, c)
 		require.NoError(t, err)
 		require.Equal(t, message.LogOffset(1674), p.LogOffset)
@@ -298,7 +298,7 @@ func TestBatchRecordEqualsSingleRecord(t *testing.T) {
 	b.Body, err = message.AppendBatchElement(nil, &message.Message{Flag: 5, Body: m.Body, Properties: props})
 	require.NoError(t, err)
 	var enc Batch
-	require.NoError(t, enc.Encode(b, host, 1<<20, 1<<20))
+	require.NoError(t, enc.Encode(b, host, 1<<20, 1<<20, false))
 	_, err = many.AppendBatch(context.Background(), &enc, c2)
 	require.NoError(t, err)
 	require.Equal(t, peek(t, single, 0, 1024), peek(t, batch, 0, 1024))
@@ -307,25 +307,25 @@ func TestBatchRecordEqualsSingleRecord(t *testing.T) {
 func TestBatchThatCannotBeEncodedIsEmpty(t *testing.T) {
 	var b Batch
 	good := batchOf(t, 3, 120)
-	require.NoError(t, b.Encode(good, message.Host{}, 100, 360))
+	require.NoError(t, b.Encode(good, message.Host{}, 100, 360, false))
 	require.Equal(t, 3, b.Len())
 
-	require.ErrorIs(t, b.Encode(good, message.Host{}, 27, 360), message.ErrLimit, "a body")
+	require.ErrorIs(t, b.Encode(good, message.Host{}, 27, 360, false), message.ErrLimit, "a body")
 	require.Zero(t, b.Len())
 	require.Empty(t, b.LogOffsets(5))
-	err := b.Encode(good, message.Host{}, 100, 359)
+	err := b.Encode(good, message.Host{}, 100, 359, false)
 	require.ErrorIs(t, err, message.ErrLimit, "all records")
 	require.ErrorContains(t, err, "batch element 2")
 	require.Zero(t, b.Len())
 
 	torn := batchOf(t, 3, 120)
 	torn.Body = torn.Body[:len(torn.Body)-1]
-	require.ErrorIs(t, b.Encode(torn, message.Host{}, 100, 1000), message.ErrCorrupt)
+	require.ErrorIs(t, b.Encode(torn, message.Host{}, 100, 1000, false), message.ErrCorrupt)
 	require.Zero(t, b.Len())
 
 	long := batchOf(t, 1, 120)
 	long.Properties = message.Properties(strings.Repeat("x", message.MaxPropertiesLength+1))
-	require.ErrorIs(t, b.Encode(long, message.Host{}, 100, 1<<20), message.ErrLimit)
+	require.ErrorIs(t, b.Encode(long, message.Host{}, 100, 1<<20, false), message.ErrLimit)
 	require.Zero(t, b.Len())
 }
 
@@ -561,7 +561,7 @@ func TestAppendAllocatesNothing(t *testing.T) {
 	require.Zero(t, testing.AllocsPerRun(500, appendOne))
 	var b Batch
 	batch := batchOf(t, 4, 200)
-	require.NoError(t, b.Encode(batch, message.Host{}, 1<<20, 1<<20))
+	require.NoError(t, b.Encode(batch, message.Host{}, 1<<20, 1<<20, false))
 	require.Zero(t, testing.AllocsPerRun(500, func() {
 		if _, err := l.AppendBatch(ctx, &b, c); err != nil {
 			t.Fatal(err)

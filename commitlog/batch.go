@@ -1,6 +1,7 @@
 package commitlog
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/pocketmq/pocketmq/message"
@@ -11,29 +12,32 @@ import (
 type Batch struct {
 	records []byte
 	starts  []int // of each record in records
+	crc     bool  // the records have message.PropertyCRC32
 }
 
 // Encode makes the records for b: topic, queue, hosts, times and sysFlag of the
 // batch; flag, body and properties of each element, with the batch's properties
 // added. Each record's body must not be longer than maxBody, and all records
-// together must not exceed maxSize bytes. host stands in for a zero StoreHost. On
-// an error b is empty.
+// together must not exceed maxSize bytes. host stands in for a zero StoreHost,
+// and with crc each record gets message.PropertyCRC32. On an error b is empty.
+// Nothing is allocated once b has been used for batches of that size.
 //
 // Source: RocketMQ store/CommitLog.java, MessageExtEncoder.encode(MessageExtBatch).
-func (b *Batch) Encode(m *message.MessageExtBatch, host message.Host, maxBody, maxSize int) error {
-	b.records, b.starts = b.records[:0], b.starts[:0]
+func (b *Batch) Encode(m *message.MessageExtBatch, host message.Host, maxBody, maxSize int, crc bool) error {
+	b.records, b.starts, b.crc = b.records[:0], b.starts[:0], crc
+	trailer := message.Trailer{Properties: m.Properties.WithoutCRC32(crc), CRC: crc}
 	r := m.MessageExt
 	if r.StoreHost == (message.Host{}) {
 		r.StoreHost = host
 	}
 	for e, err := range message.BatchElements(m.Body) {
 		if err == nil {
-			r.Flag, r.Body, r.Properties = e.Flag, e.Body, message.JoinProperties(e.Properties, m.Properties)
+			r.Flag, r.Body, r.Properties = e.Flag, e.Body, e.Properties.WithoutCRC32(crc)
 			r.BodyCRC = message.BodyCRC(e.Body)
 			r.PreparedTransactionOffset = 0
-			err = r.Check(maxBody)
+			err = cmp.Or(r.Check(maxBody), r.CheckTrailer(trailer))
 		}
-		size := r.RecordSize()
+		size := r.RecordSizeWith(trailer)
 		if err == nil && len(b.records)+size > maxSize {
 			err = &message.LimitError{Field: "batch (as records)", Limit: int64(maxSize), Value: int64(len(b.records) + size)}
 		}
@@ -44,7 +48,7 @@ func (b *Batch) Encode(m *message.MessageExtBatch, host message.Host, maxBody, m
 		}
 		b.starts = append(b.starts, len(b.records))
 		b.records = grow(b.records, size)
-		r.PutRecord(b.records[len(b.records)-size:])
+		r.PutRecordWith(b.records[len(b.records)-size:], trailer)
 	}
 	return nil
 }
@@ -64,7 +68,15 @@ func (b *Batch) LogOffsets(first message.LogOffset) []message.LogOffset {
 // place writes number, place and time into each record.
 func (b *Batch) place(queueOffset message.QueueOffset, logOffset message.LogOffset, now int64) {
 	for i, s := range b.starts {
-		message.PlaceRecord(b.records[s:], queueOffset+message.QueueOffset(i), logOffset+message.LogOffset(s), now)
+		end := len(b.records)
+		if i+1 < len(b.starts) {
+			end = b.starts[i+1]
+		}
+		record := b.records[s:end]
+		message.PlaceRecord(record, queueOffset+message.QueueOffset(i), logOffset+message.LogOffset(s), now)
+		if b.crc {
+			message.PutCRC32(record)
+		}
 	}
 }
 

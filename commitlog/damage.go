@@ -93,7 +93,7 @@ func search(b []byte, base, from, notBefore int64) (int64, bool) {
 		}
 		v, kind, _ := message.ReadRecord(b[start:])
 		if kind == message.KindRecord && int64(v.LogOffset()) == base+start &&
-			v.StoreTimestamp() >= notBefore && v.CheckBody() == nil {
+			v.StoreTimestamp() >= notBefore && v.Check() == nil {
 			return base + start, true
 		}
 	}

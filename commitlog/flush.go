@@ -58,7 +58,41 @@ func (l *Log) flushMapped() error {
 	}
 	l.durable.Store(end)
 	l.ahead.Renew()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.wake()
 	return nil
+}
+
+// tooDirty reports whether an append that ends at end has to wait for a Flush.
+func (l *Log) tooDirty(end int64) bool {
+	durable := l.durable.Load()
+	return l.cfg.MaxDirty > 0 && l.visible.Load() > durable && end-durable > l.cfg.MaxDirty
+}
+
+// waitForFlush returns how to wait for the next Flush. The caller holds mu.
+func (l *Log) waitForFlush() func(context.Context) error {
+	if l.flushed == nil {
+		l.flushed = make(chan struct{})
+	}
+	flushed := l.flushed
+	return func(ctx context.Context) error {
+		l.cfg.WantFlush()
+		select {
+		case <-flushed:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// wake ends the wait for a Flush. The caller holds mu.
+func (l *Log) wake() {
+	if l.flushed != nil {
+		close(l.flushed)
+		l.flushed = nil
+	}
 }
 
 // drop takes the pages that were written in [from, to) out of the page tables,
@@ -95,6 +129,7 @@ func (l *Log) flushStaged() error {
 	l.spare = g.buf
 	l.mu.Unlock()
 	g.finish(nil)
+	l.completions.look()
 	return nil
 }
 
@@ -142,8 +177,12 @@ func (l *Log) fail(cause error) error {
 // ones. The caller holds mu.
 func (l *Log) give(err error) {
 	l.failed = err
+	l.wake()
 	if l.staged != nil {
 		l.staged.finish(err)
 		l.staged = newGroup(l.size, nil)
+	}
+	if l.completions != nil {
+		l.completions.fail(err)
 	}
 }

@@ -22,6 +22,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -41,10 +42,25 @@ type Config struct {
 	Staged bool // see the package comment
 	Now    func() time.Time
 
+	// SyncTimeout is how long a Completion waits at most; needed with Staged.
+	SyncTimeout time.Duration
+	// MaxDirty bounds, without staging, the bytes that are not synced: an append
+	// beyond it calls WantFlush, which must lead to a Flush soon, and waits for
+	// that. 0 is no bound. A single placement may be larger.
+	MaxDirty  int64
+	WantFlush func()
+
+	AppendCRC   bool                // give each record message.PropertyCRC32
 	StoreHost   message.Host        // for records that do not bring their own
 	DelayLevels message.DelayLevels // decide the tags code of parked messages
 	// Damaged, if not nil, is told of each range that Scan finds unreadable.
 	Damaged func(Damage)
+	// Permit, if not nil, is asked before each new file, off the put lock. An
+	// append that needs the file gets its error, and may be tried again.
+	Permit func() error
+	// Rolled, if not nil, is called when an append has gone on to another file.
+	// The put lock is held: it must return at once.
+	Rolled func()
 }
 
 // Log is a commit log. After Open come Recover and Start; then all methods may
@@ -60,6 +76,8 @@ type Log struct {
 	_       [64]byte
 	durable atomic.Int64 // synced
 
+	completions *completions // nil without staging
+
 	flushing sync.Mutex // held by the one Flush that works; taken before mu
 
 	mu       sync.Mutex    // the put lock
@@ -68,6 +86,7 @@ type Log struct {
 	lastTime int64         // store timestamp of the last record, ms
 	staged   *group        // collects appends; nil without staging
 	spare    []byte        // buffer for the next group
+	flushed  chan struct{} // closed by the next Flush that moved durable, or failed; nil when nobody waits for it
 	failed   error         // the sync that failed
 	closed   bool
 
@@ -103,8 +122,9 @@ func (l *Log) Start(end message.LogOffset, lastTime int64) {
 	l.durable.Store(l.end)
 	if l.cfg.Staged {
 		l.staged = newGroup(l.size, nil)
+		l.completions = startCompletions(&l.durable, l.cfg.SyncTimeout)
 	}
-	l.ahead = l.files.StartAhead(l.end, segment.AheadConfig{Window: min(aheadWindow, l.size), Populate: !l.cfg.Staged})
+	l.ahead = l.files.StartAhead(l.end, segment.AheadConfig{Window: min(aheadWindow, l.size), Populate: !l.cfg.Staged, Permit: l.cfg.Permit})
 }
 
 // Files is the number of files.
@@ -129,6 +149,23 @@ func (l *Log) End() message.LogOffset { return l.Visible() }
 
 // Durable is the end of what is known to be on disk.
 func (l *Log) Durable() message.LogOffset { return message.LogOffset(l.durable.Load()) }
+
+// Dirty is the number of bytes that are visible and not known to be on disk.
+func (l *Log) Dirty() int64 { return max(0, l.visible.Load()-l.durable.Load()) }
+
+// DirtyPages is Dirty in pages of 4,096 bytes, counted as RocketMQ does: by the
+// pages that the two ends lie in. The end of a file counts as many.
+//
+// Source: RocketMQ store/MappedFile.java, isAbleToFlush.
+func (l *Log) DirtyPages() int64 {
+	visible, durable := l.visible.Load(), l.durable.Load()
+	if visible-visible%l.size > durable {
+		return math.MaxInt64
+	}
+	return max(0, visible/dirtyPage-durable/dirtyPage)
+}
+
+const dirtyPage = 4096
 
 // Refusal is the error that an append would get now without being looked at:
 // nil, message.ErrClosed, or the failed sync.
@@ -174,15 +211,15 @@ func (l *Log) Seal() {
 
 // Close seals the log, gives back the files that were made ahead, and unmaps.
 // It does not flush: who waits for a sync that will not come gets
-// message.ErrClosed. One that is under way is waited for. It is idempotent.
+// message.ErrClosed. One that is under way is waited for, and so is the last
+// Completion. It is idempotent.
 func (l *Log) Close() error {
 	l.Seal()
 	var err error
 	if l.ahead != nil {
 		err = l.ahead.Close()
 	}
-	l.flushing.Lock()
-	defer l.flushing.Unlock()
+	l.flushing.Lock() // from here on a Flush finds nothing to do
 	l.mu.Lock()
 	if l.failed == nil && l.end != l.durable.Load() {
 		l.give(message.ErrClosed)
@@ -191,7 +228,13 @@ func (l *Log) Close() error {
 		l.current.Unpin()
 		l.current = nil
 	}
+	c := l.completions
+	l.completions = nil
 	l.mu.Unlock()
+	l.flushing.Unlock()
+	if c != nil {
+		c.close()
+	}
 	return errors.Join(err, l.files.Close())
 }
 
@@ -208,9 +251,10 @@ func (l *Log) now() int64 {
 	return l.lastTime
 }
 
-// lock takes the put lock with room for size bytes at l.end in one file. On an
-// error the lock is not held and nothing has changed.
-func (l *Log) lock(ctx context.Context, size int64) error {
+// lock takes the put lock with room for size bytes at l.end in one file, and,
+// with called, for a Completion. On an error the lock is not held and nothing
+// has changed.
+func (l *Log) lock(ctx context.Context, size int64, called bool) error {
 	if size+message.BlankSize > l.size {
 		return &message.LimitError{Field: "record (with the 8 bytes that end a segment)", Limit: l.size - message.BlankSize, Value: size}
 	}
@@ -224,14 +268,8 @@ func (l *Log) lock(ctx context.Context, size int64) error {
 		if l.fileEnd(l.end)-l.end < size+message.BlankSize {
 			start = l.fileEnd(l.end)
 		}
-		var wait func() error
-		switch {
-		case l.ahead.Ready() < start+size:
-			wait = func() error { return l.waitForSpace(ctx, start+size) }
-		case l.staged != nil && l.staged.full(int(size)):
-			g := l.staged
-			wait = func() error { return g.wait(ctx) }
-		default:
+		wait := l.room(start, size, called)
+		if wait == nil {
 			err := l.rollTo(start)
 			if err != nil {
 				l.mu.Unlock()
@@ -239,12 +277,28 @@ func (l *Log) lock(ctx context.Context, size int64) error {
 			return err
 		}
 		l.mu.Unlock()
-		if err := wait(); errors.Is(err, segment.ErrClosed) {
+		if err := wait(ctx); errors.Is(err, segment.ErrClosed) {
 			return message.ErrClosed
 		} else if err != nil {
 			return err
 		}
 	}
+}
+
+// room returns nil when there is room for size bytes at start, else how to wait
+// for it, without the put lock, which the caller holds now.
+func (l *Log) room(start, size int64, called bool) (wait func(context.Context) error) {
+	switch {
+	case l.ahead.Ready() < start+size:
+		return func(ctx context.Context) error { return l.waitForSpace(ctx, start+size) }
+	case l.staged == nil && l.tooDirty(start+size):
+		return l.waitForFlush()
+	case l.staged != nil && l.staged.full(int(size)):
+		return l.staged.wait
+	case called && l.completions.full():
+		return l.completions.wait
+	}
+	return nil
 }
 
 // ErrNoSegment says that the next file could not be made, for another reason
@@ -282,6 +336,9 @@ func (l *Log) rollTo(start int64) error {
 	}
 	if l.current != nil {
 		l.current.Unpin()
+		if l.cfg.Rolled != nil {
+			l.cfg.Rolled()
+		}
 	}
 	l.current = f
 	return nil

@@ -124,7 +124,7 @@ func (m *model) batch() {
 		require.NoError(m.t, err)
 	}
 	var b Batch
-	require.NoError(m.t, b.Encode(&in, message.Host{}, 1<<20, 1<<20))
+	require.NoError(m.t, b.Encode(&in, message.Host{}, 1<<20, 1<<20, false))
 	at := m.place(size)
 	p, err := m.log.AppendBatch(context.Background(), &b, m.counters[queue])
 	require.NoError(m.t, err)

@@ -1,6 +1,7 @@
 package commitlog
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"runtime/debug"
@@ -26,7 +27,7 @@ func (l *Log) NextFile(off message.LogOffset) message.LogOffset {
 
 // Read returns the record that begins at off, in the memory of f, which holds
 // off and is pinned by the caller: the View is valid until it is unpinned. With
-// verify the body is compared with its checksum.
+// verify the record is compared with its checksums.
 //
 // The error matches message.ErrOffsetNotFound when off is outside what is
 // visible, and message.ErrCorrupt when no sound record for this offset lies
@@ -39,15 +40,48 @@ func (l *Log) Read(f *segment.File, off message.LogOffset, verify bool) (v messa
 	defer f.Catch(debug.SetPanicOnFault(true), &err)
 	v, err = recordAt(f, off, min(f.Size(), visible-f.Base()))
 	if err == nil && verify {
-		err = at(f, off, v.CheckBody())
+		err = at(f, off, v.Check())
 	}
 	return v, err
 }
+
+// MakeResident prepares to Read the record of size bytes at off in f: the bytes
+// that are visible are brought into memory by a system call, so that no page
+// fault waits for a disk. It returns up to where that holds.
+func (l *Log) MakeResident(f *segment.File, off message.LogOffset, size int64) message.LogOffset {
+	return message.LogOffset(l.makeResident(f, int64(off), size, l.visible.Load()))
+}
+
+// makeResident is MakeResident in a log that ends at end.
+func (l *Log) makeResident(f *segment.File, off, size, end int64) int64 {
+	return f.Base() + f.MakeResident(off-f.Base(), size, end-f.Base())
+}
+
+// warm extends resident, up to where f is in memory, so that it covers the whole
+// record at pos. The caller guards f.
+func (l *Log) warm(f *segment.File, pos, resident, end int64) int64 {
+	if pos+message.BlankSize > resident {
+		resident = l.makeResident(f, pos, warmStep, end)
+	}
+	if pos+message.BlankSize > min(end, f.End()) {
+		return resident
+	}
+	size := int64(binary.BigEndian.Uint32(f.Bytes()[pos-f.Base():]))
+	if pos+size > resident && pos+size <= end {
+		resident = l.makeResident(f, pos, size, end)
+	}
+	return resident
+}
+
+// warmStep is how much is looked at, and read, at once by who goes through the
+// log.
+const warmStep = 1 << 20
 
 // View calls use with the record that begins at off in f, whether it is visible
 // yet or not; the View is valid during the call. Errors are those of Read.
 func (l *Log) View(f *segment.File, off message.LogOffset, use func(message.View)) (err error) {
 	defer f.Catch(debug.SetPanicOnFault(true), &err)
+	l.warm(f, int64(off), l.makeResident(f, int64(off), message.MinRecordSize, f.End()), f.End())
 	v, err := recordAt(f, off, f.Size())
 	if err != nil {
 		return err
@@ -56,18 +90,20 @@ func (l *Log) View(f *segment.File, off message.LogOffset, use func(message.View
 	return nil
 }
 
-// Copy copies out the message whose record begins at off, after comparing its
-// body with its checksum. Arguments and errors are those of Read, but that an
+// Copy copies out the message whose record begins at off, after comparing the
+// record with its checksums. Arguments and errors are those of Read, but that an
 // offset at which no record begins matches message.ErrOffsetNotFound as well:
 // nobody promised that one does.
 func (l *Log) Copy(f *segment.File, off message.LogOffset) (m message.MessageExt, err error) {
 	defer f.Catch(debug.SetPanicOnFault(true), &err)
+	visible := l.visible.Load()
+	l.warm(f, int64(off), l.makeResident(f, int64(off), message.MinRecordSize, visible), visible)
 	v, err := l.Read(f, off, false)
 	if errors.Is(err, message.ErrCorrupt) {
 		err = fmt.Errorf("%w: %w", message.ErrOffsetNotFound, err)
 	}
 	if err == nil {
-		err = at(f, off, v.CheckBody())
+		err = at(f, off, v.Check())
 	}
 	if err != nil {
 		return message.MessageExt{}, err

@@ -148,7 +148,7 @@ func TestFileCutShortFromOutside(t *testing.T) {
 	require.Greater(t, stopped, message.LogOffset(0))
 
 	var b Batch
-	require.NoError(t, b.Encode(batchOf(t, 3, 200), message.Host{}, 1<<20, 1<<20))
+	require.NoError(t, b.Encode(batchOf(t, 3, 200), message.Host{}, 1<<20, 1<<20, false))
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {

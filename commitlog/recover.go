@@ -79,10 +79,12 @@ func (r *recovery) file(f *segment.File) (err error) {
 	defer f.Catch(debug.SetPanicOnFault(true), &err)
 	end := f.Base() + f.Size()
 	b := f.Bytes()
+	resident := r.pos
 	for r.pos < end && !r.done {
+		resident = r.log.warm(f, r.pos, resident, end)
 		v, kind, damage := message.ReadRecord(b[r.pos-f.Base():])
 		if kind == message.KindRecord && int64(v.LogOffset()) == r.pos {
-			if damage = v.CheckBody(); damage == nil && r.pos >= int64(r.cfg.Trusted) && torn(b, r.pos-f.Base(), v) {
+			if damage = v.Check(); damage == nil && r.pos >= int64(r.cfg.Trusted) && torn(b, r.pos-f.Base(), v) {
 				damage = fmt.Errorf("%w: a part of topic or properties was never written", message.ErrCorrupt)
 			}
 			if damage == nil {
@@ -204,7 +206,7 @@ func (r *recovery) afterWhole(f *segment.File) (int64, bool) {
 	next := r.pos + int64(size)
 	v, kind, _ := message.ReadRecord(b[size:])
 	return next, kind == message.KindBlank ||
-		kind == message.KindRecord && int64(v.LogOffset()) == next && v.CheckBody() == nil
+		kind == message.KindRecord && int64(v.LogOffset()) == next && v.Check() == nil
 }
 
 // Cut is what Repair removed.

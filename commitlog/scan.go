@@ -45,7 +45,9 @@ func (s *scan) file(f *segment.File) (err error) {
 	defer f.Catch(debug.SetPanicOnFault(true), &err)
 	end := min(f.Base()+f.Size(), s.to)
 	b := f.Bytes()[:end-f.Base()]
+	resident := s.pos
 	for s.pos < end {
+		resident = s.log.warm(f, s.pos, resident, end)
 		v, kind, damage := message.ReadRecord(b[s.pos-f.Base():])
 		switch {
 		case kind == message.KindRecord && int64(v.LogOffset()) == s.pos:

@@ -62,6 +62,7 @@ func (q *Queue) Read(from message.QueueOffset, dst []Unit) (int, error) {
 	defer f.Unpin()
 	at := int64(from)*UnitSize - f.Base()
 	n := min(int64(len(dst)), left, (f.Size()-at)/UnitSize)
+	f.MakeResident(at, n*UnitSize, at+left*UnitSize)
 	if err := readUnits(f, at, dst[:n]); err != nil {
 		return 0, fmt.Errorf("consume queue %s: %w", f.Path(), err)
 	}
@@ -251,21 +252,30 @@ func (q *Queue) Truncate(off message.QueueOffset) (int64, error) {
 // Source: RocketMQ store/ConsumeQueue.java, correctMinOffset; there Min stays
 // where it was when all messages are gone.
 func (q *Queue) CorrectMin(logMin message.LogOffset) error {
+	lo, err := q.firstAt(logMin)
+	if err == nil {
+		q.min.Store(lo)
+	}
+	return err
+}
+
+// firstAt is the number of the first unit whose record lies at or behind off in
+// the log, Max when there is none.
+func (q *Queue) firstAt(off message.LogOffset) (int64, error) {
 	lo, hi := q.first(), q.max.Load()
 	for lo < hi {
 		mid := lo + (hi-lo)/2
 		at, u, err := q.lastReal(lo, mid)
 		switch {
 		case err != nil:
-			return err
-		case u.isReal() && u.LogOffset >= logMin:
+			return 0, err
+		case u.isReal() && u.LogOffset >= off:
 			hi = at
-		default: // blanks, or gone from the log: so is everything up to mid
+		default: // blanks, or before off: so is everything up to mid
 			lo = mid + 1
 		}
 	}
-	q.min.Store(lo)
-	return nil
+	return lo, nil
 }
 
 // lastReal returns the last unit in [lo, mid] that is neither blank nor zero,

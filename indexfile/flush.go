@@ -72,7 +72,9 @@ func (x *Index) endFlush(targets []target, err error) error {
 // gone.
 func (x *Index) durable(t target) error {
 	if t.file == x.writes {
-		x.synced = t.count
+		if x.synced = t.count; t.count >= t.entries {
+			x.full = t.header()
+		}
 		return nil
 	}
 	i := slices.Index(x.unsynced, t.file)
@@ -129,4 +131,13 @@ func (x *Index) RemoveBefore(logMin message.LogOffset) (removed []string, err er
 		return nil, nil
 	}
 	return removed, x.cfg.FS.SyncDir(x.cfg.Dir)
+}
+
+// Bytes is what header, slots and used entries of all files have, without the
+// space that is left in the newest.
+func (x *Index) Bytes() (sum int64) {
+	for _, f := range x.snapshot() {
+		sum += FileSize(f.slots, f.count.Load())
+	}
+	return sum
 }

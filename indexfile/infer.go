@@ -3,6 +3,7 @@ package indexfile
 import (
 	"errors"
 	"fmt"
+	"math"
 	"path/filepath"
 	"runtime/debug"
 
@@ -13,27 +14,32 @@ import (
 var ErrUnknownGeometry = errors.New("can not tell slots from entries of the index file")
 
 // Infer finds out how the index files in dir are divided, which nothing in them
-// says: 0 and 0 when no file has an entry. A file is divided in the one way in
+// says: 0 and 0 when no file has an entry, unless one has the size of RocketMQ's.
+// A file is divided in the one way in
 // which its first and last entry are where they should be, and the last one is
 // the newest of its slot. The error matches ErrUnknownGeometry when there is no
-// such way, or more than one. fsys nil means segment.OS.
+// file with entries for which there is exactly one such way. fsys nil means
+// segment.OS.
 func Infer(fsys segment.FS, dir string) (slots, entries int32, err error) {
 	x := &Index{cfg: Config{FS: fsys, Dir: dir}.withDefaults()}
 	names, err := x.names()
 	if err != nil {
 		return 0, 0, fmt.Errorf("index: %w", err)
 	}
+	var unknown error
 	for _, name := range names {
 		path := filepath.Join(x.cfg.Dir, name)
 		slots, entries, err = inferFile(x.cfg.FS, path)
-		if err != nil {
+		switch {
+		case errors.Is(err, ErrUnknownGeometry): // perhaps another one shows it
+			unknown = errors.Join(unknown, fmt.Errorf("index: %s: %w", path, err))
+		case err != nil:
 			return 0, 0, fmt.Errorf("index: %s: %w", path, err)
-		}
-		if slots != 0 {
+		case slots != 0:
 			return slots, entries, nil
 		}
 	}
-	return 0, 0, nil
+	return 0, 0, unknown
 }
 
 func inferFile(fsys segment.FS, path string) (slots, entries int32, err error) {
@@ -45,6 +51,9 @@ func inferFile(fsys segment.FS, path string) (slots, entries int32, err error) {
 	size, err := h.Size()
 	if err != nil || size < FileSize(1, 2) {
 		return 0, 0, err
+	}
+	if size > math.MaxInt32 { // no index file is
+		return 0, 0, ErrUnknownGeometry
 	}
 	view, err := h.Map(size)
 	if err != nil {
@@ -63,11 +72,12 @@ func inferFile(fsys segment.FS, path string) (slots, entries int32, err error) {
 // infer tries every division of the file b, RocketMQ's first.
 func infer(b []byte) (slots, entries int32, err error) {
 	h := headerAt(b)
+	if FileSize(RocketMQSlots, RocketMQEntries) == int64(len(b)) &&
+		(h.Count <= 1 || h.Count <= RocketMQEntries && divided(b, h, RocketMQSlots)) {
+		return RocketMQSlots, RocketMQEntries, nil
+	}
 	if h.Count <= 1 {
 		return 0, 0, nil
-	}
-	if FileSize(RocketMQSlots, RocketMQEntries) == int64(len(b)) && divided(b, h, RocketMQSlots) {
-		return RocketMQSlots, RocketMQEntries, nil
 	}
 	most := (int64(len(b)) - headerSize - entrySize*int64(h.Count)) / slotSize
 	rest := (int64(len(b)) - headerSize) % entrySize

@@ -60,6 +60,11 @@ func (x *Index) Repair(end message.LogOffset) error {
 	return nil
 }
 
+// Resume is for after a clean stop: the caller knows that every record before
+// next was put before the last Flush, and that the files are those of then.
+// NextLogOffset is next, then, however long ago the last key came.
+func (x *Index) Resume(next message.LogOffset) { x.next.Store(int64(next)) }
+
 // RemoveNewer removes the files whose last record was stored after timestamp
 // (ms), and those behind them: what RocketMQ does after a stop that was not
 // clean, with the index timestamp of its checkpoint. NextLogOffset is then the

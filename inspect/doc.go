@@ -27,10 +27,14 @@ var ErrNoStore = errors.New("there is no store")
 const (
 	logDir         = "commitlog"
 	queuesDir      = "consumequeue"
+	indexDir       = "index"
+	configDir      = "config"
+	lockFile       = "lock" // what it holds, too
 	abortFile      = "abort"
 	checkpointFile = "checkpoint"
 	ownDir         = "pocketmq"
-	ownerFile      = "owner" // in ownDir
+	ownerFile      = "owner"         // in ownDir
+	recoveryFile   = "recovery.json" // in ownDir
 )
 
 // Check returns nil when dir holds a store, and an error that matches

@@ -26,6 +26,13 @@ func (f File) End() int64 { return f.Base + f.Size }
 // nameLength is the number of digits in a file's name.
 const nameLength = 20
 
+// Files lists the files of a directory of the log, or of a consume queue, by their
+// base; what does not belong there is left out. A missing directory is empty.
+func Files(dir string) ([]File, error) {
+	files, _, err := list(dir)
+	return files, err
+}
+
 // list returns the files of a directory by their base, and the paths of what
 // does not belong there. A missing directory is empty.
 func list(dir string) (files []File, foreign []string, err error) {
@@ -53,11 +60,20 @@ func list(dir string) (files []File, foreign []string, err error) {
 	return files, foreign, err
 }
 
+// errRetired is met when the owner of the store has removed the oldest files
+// since they were listed, among them the one that was wanted.
+var errRetired = errors.New("removed by the owner of the store")
+
 // space reads the files of one address space, with one of them open at a time.
 type space struct {
+	dir   string // where to look whether a file that has gone was the oldest
 	files []File
-	open  *os.File
-	path  string // of the open one
+	// retired is where the files begin now, when the oldest were removed since
+	// they were listed; 0 otherwise.
+	retired int64
+
+	open *os.File
+	path string // of the open one
 }
 
 // find returns the file that holds the position.
@@ -92,7 +108,8 @@ func (s *space) end() int64 {
 }
 
 // read fills b from pos on and returns how many bytes there were: fewer at the
-// end of the file that holds pos.
+// end of the file that holds pos. The error matches errRetired if that file is
+// not wanted any more.
 func (s *space) read(b []byte, pos int64) (int, error) {
 	f, ok := s.find(pos)
 	if !ok {
@@ -101,6 +118,9 @@ func (s *space) read(b []byte, pos int64) (int, error) {
 	if s.path != f.Path {
 		s.close()
 		open, err := os.Open(f.Path)
+		if errors.Is(err, fs.ErrNotExist) {
+			return 0, s.gone(f, err)
+		}
 		if err != nil {
 			return 0, err
 		}
@@ -111,6 +131,24 @@ func (s *space) read(b []byte, pos int64) (int, error) {
 		return n, fmt.Errorf("at byte %d: %w", pos-f.Base, err)
 	}
 	return n, nil
+}
+
+// gone looks whether f, which is not there any more, was one of the oldest files.
+func (s *space) gone(f File, err error) error {
+	files, _, listErr := list(s.dir)
+	if listErr != nil {
+		return listErr
+	}
+	begin := s.end()
+	if len(files) > 0 {
+		begin = files[0].Base
+	}
+	if begin <= f.Base { // it was taken from among others
+		return err
+	}
+	s.retired = begin
+	s.files = slices.DeleteFunc(slices.Clone(s.files), func(f File) bool { return f.Base < begin })
+	return fmt.Errorf("%s: %w", f.Path, errRetired)
 }
 
 // close closes the file that is open. Closing a file that was only read loses

@@ -89,10 +89,12 @@ func info(dir string) (Store, error) {
 	if err != nil {
 		return s, err
 	}
-	if s.Log.Files, s.Foreign, err = list(filepath.Join(dir, logDir)); err != nil {
+	log, foreign, err := openLog(dir, 64<<10)
+	if err != nil {
 		return s, err
 	}
-	if err := s.findEnds(all); err != nil {
+	s.Log.Files, s.Foreign = log.files, foreign
+	if err := s.findEnds(log, all); err != nil {
 		return s, err
 	}
 	for _, q := range all {
@@ -104,18 +106,16 @@ func info(dir string) (Store, error) {
 }
 
 // findEnds says where the log begins and ends.
-func (s *Store) findEnds(all []*queue) error {
-	if len(s.Log.Files) == 0 {
+func (s *Store) findEnds(log *logReader, all []*queue) error {
+	if len(log.files) == 0 {
 		return nil
 	}
-	start := s.Log.Files[0].Base
-	log := newLogReader(s.Log.Files, 64<<10)
 	defer log.close()
 	last, err := lastReferenced(log, all)
 	if err != nil {
 		return err
 	}
-	w := walk{log: log, pos: max(start, last)} // not from the record's end: its time is wanted
+	w := walk{log: log, pos: max(log.files[0].Base, last)} // not from the record's end: its time is wanted
 	for {
 		_, ok, err := w.next()
 		if err != nil {
@@ -125,7 +125,7 @@ func (s *Store) findEnds(all []*queue) error {
 			break
 		}
 	}
-	s.Log.Start, s.Log.End, s.Log.LastTime = message.LogOffset(start), message.LogOffset(w.pos), w.lastTime
+	s.Log.Start, s.Log.End, s.Log.LastTime = message.LogOffset(log.files[0].Base), message.LogOffset(w.pos), w.lastTime
 	return nil
 }
 
@@ -161,7 +161,7 @@ func lastReferenced(log *logReader, all []*queue) (int64, error) {
 			continue
 		}
 		v, kind, err := log.at(pos)
-		if err != nil && !errors.Is(err, message.ErrCorrupt) {
+		if err != nil && !errors.Is(err, message.ErrCorrupt) && !errors.Is(err, errRetired) {
 			return 0, err
 		}
 		if kind == message.KindRecord && v.Size() == int(u.Size) {

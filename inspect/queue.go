@@ -95,14 +95,17 @@ func (q *queue) refresh() error {
 	if err != nil {
 		return q.wrap(err)
 	}
-	q.units = window{space: space{files: files}, chunk: unitChunk}
+	q.units = window{space: space{dir: q.dir, files: files}, chunk: unitChunk}
 	q.foreign, q.first, q.max = foreign, 0, 0
 	if len(files) > 0 {
 		q.first = files[0].Base / unitSize
 		q.max = q.first
 	}
 	for i := len(files) - 1; i >= 0; i-- {
-		used, err := usedUnits(files[i])
+		used, err := usedUnits(q.dir, files[i])
+		if errors.Is(err, errRetired) {
+			return q.refresh()
+		}
 		if err != nil {
 			return q.wrap(err)
 		}
@@ -124,8 +127,8 @@ func (q *queue) wrap(err error) error {
 func (q *queue) String() string { return fmt.Sprintf("%s/%d", q.topic, q.id) }
 
 // usedUnits counts the units of a file up to the last one that is not zero.
-func usedUnits(f File) (int64, error) {
-	s := space{files: []File{f}}
+func usedUnits(dir string, f File) (int64, error) {
+	s := space{dir: dir, files: []File{f}}
 	defer s.close()
 	buf := make([]byte, 64<<10/unitSize*unitSize)
 	for end := f.Size / unitSize * unitSize; end > 0; {
@@ -134,6 +137,9 @@ func usedUnits(f File) (int64, error) {
 		n, err := s.read(b, f.Base+from)
 		if err != nil {
 			return 0, err
+		}
+		if firstNonzero(b[:n]) < 0 {
+			n = 0
 		}
 		for i := n / unitSize; i > 0; i-- {
 			if consumequeue.ParseUnit(b[(i-1)*unitSize:]) != (consumequeue.Unit{}) {
@@ -145,14 +151,17 @@ func usedUnits(f File) (int64, error) {
 	return 0, nil
 }
 
-// unit returns one unit, false where no file has it. No file stays open: there
-// may be many queues.
+// unit returns one unit, false where no file has it, or has it any more. No file
+// stays open: there may be many queues.
 func (q *queue) unit(n int64) (consumequeue.Unit, bool, error) {
 	if n < 0 || n > math.MaxInt64/unitSize {
 		return consumequeue.Unit{}, false, nil
 	}
 	b, err := q.units.from(n*unitSize, unitSize)
 	q.units.close()
+	if errors.Is(err, errRetired) {
+		return consumequeue.Unit{}, false, nil
+	}
 	if err != nil || len(b) < unitSize {
 		return consumequeue.Unit{}, false, q.wrap(err)
 	}

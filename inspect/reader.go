@@ -52,7 +52,7 @@ func NewReader(dir, topic string, id int32) (*Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Reader{dir: dir, queue: q, log: newLogReader(nil, 64<<10)}
+	r := &Reader{dir: dir, queue: q, log: newLogReader(filepath.Join(dir, logDir), nil, 64<<10)}
 	if err := r.listLog(); err != nil {
 		return nil, err
 	}
@@ -98,6 +98,9 @@ func (r *Reader) Next() (message.View, error) {
 			continue // not there, or not any more
 		}
 		v, err := r.record(u)
+		if errors.Is(err, errRetired) {
+			continue
+		}
 		if errors.Is(err, message.ErrCorrupt) {
 			path, at := r.queue.place(n)
 			err = &message.CorruptionError{File: path, Offset: message.LogOffset(at), Err: fmt.Errorf("message %d of queue %s: %w", n, r.queue, err)}
@@ -122,6 +125,9 @@ func (r *Reader) unit() (consumequeue.Unit, error) {
 		if q.units.files, _, err = list(q.dir); err != nil {
 			return u, q.wrap(err)
 		}
+		if r.next < q.max {
+			r.next = q.withFile(r.next)
+		}
 	}
 	if u, _, err = q.unit(r.next); err == nil && u == (consumequeue.Unit{}) {
 		err = io.EOF
@@ -139,6 +145,9 @@ func (r *Reader) record(u consumequeue.Unit) (message.View, error) {
 		if err := r.listLog(); err != nil {
 			return message.View{}, err
 		}
+		if pos < r.start {
+			return message.View{}, errRetired
+		}
 		if _, ok := r.log.find(pos); !ok {
 			return message.View{}, damaged("no file of the log has offset %d", pos)
 		}
@@ -147,6 +156,9 @@ func (r *Reader) record(u consumequeue.Unit) (message.View, error) {
 	if errors.Is(err, message.ErrCorrupt) { // what is in memory may be from before it was written
 		r.log.forget()
 		v, err = r.look(pos)
+	}
+	if errors.Is(err, errRetired) {
+		r.start = r.log.retired
 	}
 	return v, err
 }
@@ -161,7 +173,7 @@ func (r *Reader) look(pos int64) (message.View, error) {
 	case string(v.Topic()) != r.queue.topic && !dispatchedTo(v, r.queue.topic):
 		return message.View{}, damaged("the record at log offset %d is of topic %s", pos, v.Topic())
 	}
-	return v, v.CheckBody()
+	return v, v.Check()
 }
 
 // Close gives back what the reader holds. It is idempotent, and always nil.

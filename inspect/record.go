@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"path/filepath"
 
 	"github.com/pocketmq/pocketmq/message"
 )
@@ -13,8 +14,19 @@ type logReader struct{ window }
 
 const logChunk = 1 << 20
 
-func newLogReader(files []File, chunk int) *logReader {
-	return &logReader{window{space: space{files: files}, chunk: chunk}}
+func newLogReader(dir string, files []File, chunk int) *logReader {
+	return &logReader{window{space: space{dir: dir, files: files}, chunk: chunk}}
+}
+
+// openLog lists the files of the log of the store in dir, and the paths of what
+// does not belong there.
+func openLog(dir string, chunk int) (log *logReader, foreign []string, err error) {
+	path := filepath.Join(dir, logDir)
+	files, foreign, err := list(path)
+	if err != nil {
+		return nil, nil, fmt.Errorf("commit log: %w", err)
+	}
+	return newLogReader(path, files, chunk), foreign, nil
 }
 
 var recordMagic = binary.BigEndian.AppendUint32(nil, message.RecordMagic)
@@ -58,7 +70,7 @@ func damaged(format string, args ...any) error {
 // where there is something else than zeros, -1 for none before the record.
 func (r *logReader) search(pos, notBefore int64) (next int64, ok bool, nonzero int64, err error) {
 	nonzero = -1
-	probe := newLogReader(r.files, 4<<10)
+	probe := newLogReader(r.dir, r.files, 4<<10)
 	defer probe.close()
 	for at := pos; at < r.end(); {
 		f, inFile := r.find(at)
@@ -93,7 +105,7 @@ func (r *logReader) search(pos, notBefore int64) (next int64, ok bool, nonzero i
 			if err != nil && kind != message.KindDamaged {
 				return 0, false, nonzero, err
 			}
-			if kind == message.KindRecord && v.StoreTimestamp() >= notBefore && v.CheckBody() == nil {
+			if kind == message.KindRecord && v.StoreTimestamp() >= notBefore && v.Check() == nil {
 				return start, true, nonzero, nil
 			}
 		}

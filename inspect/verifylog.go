@@ -4,36 +4,20 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/pocketmq/pocketmq/consumequeue"
 	"github.com/pocketmq/pocketmq/message"
 )
 
-type queueKey struct {
-	topic string
-	id    int32
-}
-
-// possible reports whether there can be a directory for the queue.
-func (k queueKey) possible() bool { return message.CheckStoredTopic(k.topic) == nil && k.id >= 0 }
-
-// numbering is how far the log numbers the messages of a queue.
-type numbering struct {
-	queue   *queue // nil when there is none
-	next    int64
-	damages int  // ranges of the log met before the last message
-	begun   bool // there was a message
-
-	// Messages in a row that have no unit.
-	missing     int64 // how many
-	missingFrom int64
-	missingPos  int64 // log offset of the first
-}
-
 // verifyLog goes through the log, record by record.
 func (v *verifier) verifyLog() error {
+	total := v.log.end() - v.walk.pos
 	for n := 0; ; n++ {
 		if n%1024 == 0 {
 			if err := v.ctx.Err(); err != nil {
 				return err
+			}
+			if v.cfg.Progress != nil {
+				v.cfg.Progress(v.walk.pos-int64(v.sum.LogStart), total)
 			}
 		}
 		before := v.walk.lastTime
@@ -44,96 +28,186 @@ func (v *verifier) verifyLog() error {
 		if !ok {
 			break
 		}
-		f, _ := v.log.find(it.pos)
 		v.endDamaged = it.kind == message.KindDamaged
-		switch it.kind {
-		case message.KindRecord:
-			if err := v.verifyRecord(f, it, before); err != nil {
-				return err
-			}
-		case message.KindBlank:
-			if left := f.End() - it.pos; int64(it.blank) != left {
-				v.report(Error, f.Path, it.pos-f.Base, "the blank says that %d bytes are left in the file, it is %d", it.blank, left)
-			}
-		default:
-			v.damages++
-			if f.Path != "" { // a missing file was reported
-				v.report(Error, f.Path, it.pos-f.Base, "the log can not be read from %d to %d: %v", it.pos, it.to, it.damage)
-			}
+		if err := v.verifyItem(it, before); err != nil {
+			return err
 		}
 	}
+	v.sum.Bytes = v.walk.pos - int64(v.sum.LogStart)
 	v.reportMissing()
 	return nil
 }
 
-// verifyRecord looks at one record; before is the store time of the one before.
-func (v *verifier) verifyRecord(f File, it item, before int64) error {
-	r := it.view
+// verifyItem looks at one thing in the log; before is the store time of the
+// record before.
+func (v *verifier) verifyItem(it item, before int64) error {
+	switch it.kind {
+	case message.KindRecord:
+		return v.verifyRecord(it, before)
+	case message.KindBlank:
+		if path, at := v.walk.file(it.pos); int64(it.blank) != it.to-it.pos {
+			v.report(Error, LogBlank, path, at, "the blank says that %d bytes are left in the file, it is %d", it.blank, it.to-it.pos)
+		}
+	default:
+		v.damages++
+		if f, ok := v.log.find(it.pos); ok { // a missing file was reported
+			v.report(Error, LogDamage, f.Path, it.pos-f.Base, "the log can not be read from %d to %d: %v", it.pos, it.to, it.damage)
+		}
+	}
+	return nil
+}
+
+// reportRecord reports what is wrong with one record.
+func (v *verifier) reportRecord(s Severity, k FindingKind, it item, format string, args ...any) {
+	path, at := v.walk.file(it.pos)
+	v.report(s, k, path, at, format, args...)
+}
+
+func (v *verifier) verifyRecord(it item, before int64) error {
+	r := &it.view
 	v.sum.Records++
-	at := it.pos - f.Base
 	if it.damage != nil {
-		v.report(Error, f.Path, at, "message %d of queue %s/%d: %v", r.QueueOffset(), r.Topic(), r.QueueID(), it.damage)
+		kind := RecordBody
+		if it.sum {
+			kind = RecordSum
+		}
+		v.reportRecord(Error, kind, it, "message %d of queue %s/%d: %v", r.QueueOffset(), r.Topic(), r.QueueID(), it.damage)
 	}
 	if r.StoreTimestamp() < before {
-		v.report(Error, f.Path, at, "message %d of queue %s/%d was stored at %d ms, the one before at %d",
+		v.reportRecord(Note, RecordTime, it, "message %d of queue %s/%d was stored at %d ms, the one before at %d",
 			r.QueueOffset(), r.Topic(), r.QueueID(), r.StoreTimestamp(), before)
 	}
+	if err := v.verifyKeys(it); err != nil {
+		return err
+	}
 	if !r.SysFlag().Queued() {
+		if IsFiller(*r) {
+			v.sum.Fillers++
+			v.damages++ // messages may be missing, and are known to be
+		}
 		return nil
 	}
-	key := queueKey{string(r.Topic()), r.QueueID()}
-	n := v.numbers[key]
+	n := v.numberingOf(it)
 	if n == nil {
+		return nil
+	}
+	v.verifyNumber(n, it)
+	return v.findUnit(n, it)
+}
+
+// numberingOf is that of a record's queue, nil when there can be no such queue.
+func (v *verifier) numberingOf(it item) *numbering {
+	r := &it.view
+	topic := r.Topic()
+	recent := &v.recent[place(topic, r.QueueID())%len(v.recent)]
+	if n := *recent; n != nil && n.key.id == r.QueueID() && n.key.topic == string(topic) {
+		return n
+	}
+	n := v.numbers[queueKey{string(topic), r.QueueID()}]
+	if n == nil {
+		key := queueKey{string(r.Topic()), r.QueueID()}
 		if !key.possible() || r.QueueOffset() < 0 {
-			v.report(Error, f.Path, at, "message %d of queue %q/%d is in no queue that there can be", r.QueueOffset(), key.topic, key.id)
+			v.reportRecord(Error, Numbering, it, "message %d of queue %q/%d is in no queue that there can be", r.QueueOffset(), key.topic, key.id)
 			return nil
 		}
-		n = &numbering{}
+		n = &numbering{key: key}
 		v.numbers[key] = n
 	}
-	v.verifyNumber(n, f, it)
-	return v.findUnit(n, key, it)
+	*recent = n
+	return n
+}
+
+// place spreads the names of queues over a short table.
+func place(topic []byte, id int32) int {
+	at := int(uint16(id)) + len(topic)
+	if len(topic) > 0 {
+		at += 31 * int(topic[len(topic)-1])
+	}
+	return at
 }
 
 // verifyNumber wants the messages of a queue numbered without a gap.
-func (v *verifier) verifyNumber(n *numbering, f File, it item) {
-	r, off := it.view, int64(it.view.QueueOffset())
-	explained := n.damages != v.damages // there may have been messages that can not be read
+func (v *verifier) verifyNumber(n *numbering, it item) {
+	off := int64(it.view.QueueOffset())
+	explained := n.damages != v.damages || n.blanks(n.next, off) // there may have been messages that can not be read
 	switch {
-	case !n.begun && (v.sum.LogStart > 0 || off == 0 || explained):
 	case n.begun && (off == n.next || off > n.next && explained):
+	case n.begun && off == 0 && n.leadsTo(0, it):
+		v.reportRecord(Note, Numbering, it, "queue %s/%d begins again with message 0, after message %d: its topic was removed and made anew",
+			n.key.topic, n.key.id, n.next-1)
 	case n.begun:
-		v.report(Error, f.Path, it.pos-f.Base, "message %d of queue %s/%d comes after message %d", off, r.Topic(), r.QueueID(), n.next-1)
+		v.reportRecord(Error, Numbering, it, "message %d of queue %s/%d comes after message %d", off, n.key.topic, n.key.id, n.next-1)
+	case v.sum.LogStart > 0 || v.log.retired > 0 || off == 0 || explained:
 	default:
-		v.report(Error, f.Path, it.pos-f.Base, "queue %s/%d begins with message %d in a log that begins at 0", r.Topic(), r.QueueID(), off)
+		v.reportRecord(Error, Numbering, it, "queue %s/%d begins with message %d in a log that begins at 0", n.key.topic, n.key.id, off)
 	}
 	n.begun, n.next, n.damages = true, off+1, v.damages
 }
 
-// findUnit looks whether the record has a unit. What is wrong with a unit is
+// unit returns the unit of a message, false where there is none.
+func (n *numbering) unit(off int64) (consumequeue.Unit, bool, error) {
+	if n.queue == nil || off < n.queue.first || off >= n.queue.max {
+		return consumequeue.Unit{}, false, nil
+	}
+	return n.queue.unit(off)
+}
+
+// blanks reports whether the queue knows that the messages [from, to) are not
+// there.
+func (n *numbering) blanks(from, to int64) bool {
+	if from >= to {
+		return false
+	}
+	first, ok, err := n.unit(from)
+	last, ok2, err2 := n.unit(to - 1)
+	return ok && ok2 && err == nil && err2 == nil && first.IsBlank() && last.IsBlank()
+}
+
+// leadsTo reports whether the unit of message off is that of the record.
+func (n *numbering) leadsTo(off int64, it item) bool {
+	u, ok, err := n.unit(off)
+	return err == nil && ok && int64(u.LogOffset) == it.pos && int(u.Size) == it.view.Size()
+}
+
+// findUnit looks whether the record has its unit. What is wrong with a unit is
 // found when the queues are gone through.
-func (v *verifier) findUnit(n *numbering, key queueKey, it item) error {
+func (v *verifier) findUnit(n *numbering, it item) error {
 	off := int64(it.view.QueueOffset())
-	has := false
-	if q := n.queue; q != nil && off >= q.first && off < q.max {
-		u, ok, err := q.unit(off)
-		if err != nil {
-			return err
+	u, ok, err := n.unit(off)
+	if err != nil {
+		return err
+	}
+	switch {
+	case ok && u == (consumequeue.Unit{LogOffset: message.LogOffset(it.pos), Size: int32(it.view.Size()), TagsCode: it.tags}):
+		n.see(off)
+		v.endMissing(n)
+	case ok && !u.IsBlank(), n.hasPlace(off), n.retired(off), !v.dispatched(n, it.to):
+		v.endMissing(n)
+	default:
+		if n.missing > 0 && off != n.missingFrom+n.missing {
+			v.endMissing(n)
 		}
-		has = !ok || !u.IsBlank() // where a file is missing, that was reported
+		if n.missing == 0 {
+			n.missingFrom, n.missingPos = off, it.pos
+		}
+		n.missing++
 	}
-	if has || !v.dispatched(n, it.to) {
-		v.endMissing(key, n)
-		return nil
-	}
-	if n.missing > 0 && off != n.missingFrom+n.missing {
-		v.endMissing(key, n)
-	}
-	if n.missing == 0 {
-		n.missingFrom, n.missingPos = off, it.pos
-	}
-	n.missing++
 	return nil
+}
+
+// hasPlace reports whether the message lies within the queue but in no file: that
+// the file is missing was reported.
+func (n *numbering) hasPlace(off int64) bool {
+	if n.queue == nil || off < n.queue.first || off >= n.queue.max {
+		return false
+	}
+	_, ok := n.queue.units.find(off * unitSize)
+	return !ok
+}
+
+// retired reports whether the file of a message's unit was removed meanwhile.
+func (n *numbering) retired(off int64) bool {
+	return n.queue != nil && off*unitSize < n.queue.units.retired
 }
 
 // dispatched reports whether a record that ends at end must have a unit: after
@@ -142,38 +216,37 @@ func (v *verifier) dispatched(n *numbering, end int64) bool {
 	if end <= v.walk.trusted {
 		return true
 	}
-	if v.sum.Marked {
-		return false
+	if n.missing > 0 {
+		return !v.sum.Marked
 	}
-	if n.missing == 0 { // a process may have opened the store meanwhile
-		used, err := marked(v.dir)
-		v.sum.Marked = used || err != nil
-	}
-	return !v.sum.Marked
+	return !v.used()
 }
 
 // endMissing reports messages without units.
-func (v *verifier) endMissing(key queueKey, n *numbering) {
+func (v *verifier) endMissing(n *numbering) {
 	if n.missing == 0 {
 		return
 	}
-	f, _ := v.log.find(n.missingPos)
-	v.report(Error, f.Path, n.missingPos-f.Base, "messages [%d, %d) of queue %s/%d are not in its consume queue",
-		n.missingFrom, n.missingFrom+n.missing, key.topic, key.id)
+	path, at := v.walk.file(n.missingPos)
+	v.report(Error, UnitMissing, path, at, "messages [%d, %d) of queue %s/%d are not in its consume queue",
+		n.missingFrom, n.missingFrom+n.missing, n.key.topic, n.key.id)
 	n.missing = 0
 }
 
 func (v *verifier) reportMissing() {
-	var keys []queueKey
-	for key, n := range v.numbers {
-		if n.missing > 0 {
-			keys = append(keys, key)
-		}
+	for _, n := range v.numberings() {
+		v.endMissing(n)
 	}
-	slices.SortFunc(keys, func(a, b queueKey) int {
-		return cmp.Or(cmp.Compare(a.topic, b.topic), cmp.Compare(a.id, b.id))
+}
+
+// numberings are those of all queues, by topic and id.
+func (v *verifier) numberings() []*numbering {
+	all := make([]*numbering, 0, len(v.numbers))
+	for _, n := range v.numbers {
+		all = append(all, n)
+	}
+	slices.SortFunc(all, func(a, b *numbering) int {
+		return cmp.Or(cmp.Compare(a.key.topic, b.key.topic), cmp.Compare(a.key.id, b.key.id))
 	})
-	for _, key := range keys {
-		v.endMissing(key, v.numbers[key])
-	}
+	return all
 }

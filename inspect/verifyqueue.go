@@ -12,31 +12,22 @@ import (
 	"github.com/pocketmq/pocketmq/message"
 )
 
-// delays is RocketMQ's table, by which parked messages are due.
-var delays = func() message.DelayLevels {
-	d, err := message.ParseDelayLevels(message.DefaultDelayLevels)
-	if err != nil {
-		panic("inspect: the default table of delay levels: " + err.Error())
-	}
-	return d
-}()
-
-// verifyQueues goes through every queue, unit by unit.
+// verifyQueues goes through the units of every queue that are not known to be
+// those of the records that lead to them.
 func (v *verifier) verifyQueues() error {
 	// A message at a time, so that no queue reads what lies between its own.
-	reader := &space{files: v.log.files}
+	reader := v.log.space
+	reader.open, reader.path = nil, ""
 	defer reader.close()
 	for _, q := range v.queues {
-		u := unitVerifier{verifier: v, queue: q, log: reader, last: -1}
-		for n := q.first; n < q.max; n = q.withFile(n + 1) {
-			if n%1024 == 0 && v.ctx.Err() != nil {
-				return v.ctx.Err()
-			}
-			if err := u.next(n); err != nil {
-				return err
-			}
+		n := v.numbers[queueKey{q.topic, q.id}]
+		u := unitVerifier{verifier: v, queue: q, log: &reader}
+		err := n.unseen(q.first, q.max, u.units)
+		if err != nil {
+			return err
 		}
 		u.endRun()
+		v.sum.Units += q.max - q.first
 	}
 	return nil
 }
@@ -56,6 +47,9 @@ type unitVerifier struct {
 	runTo   int64
 }
 
+// runKinds are the kinds of findings that runs are.
+var runKinds = map[string]FindingKind{runZero: UnitZero, runBlank: UnitBlank, runLost: UnitLost}
+
 // What a run of units may have in common.
 const (
 	runZero  = "are zero, and others follow"
@@ -63,12 +57,28 @@ const (
 	runLost  = "point at no file of the log"
 )
 
+// units goes through the units [from, to).
+func (u *unitVerifier) units(from, to int64) error {
+	u.last = -1
+	if before, ok, err := u.queue.unit(from - 1); err == nil && ok && !before.IsBlank() && before.Size > 0 {
+		u.last = int64(before.LogOffset)
+	}
+	for n := u.queue.withFile(from); n < to; n = u.queue.withFile(n + 1) {
+		if n%1024 == 0 && u.ctx.Err() != nil {
+			return u.ctx.Err()
+		}
+		if err := u.next(n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (u *unitVerifier) next(n int64) error {
 	unit, ok, err := u.queue.unit(n)
 	if err != nil || !ok { // a file that is missing was reported
 		return err
 	}
-	u.sum.Units++
 	pos := int64(unit.LogOffset)
 	_, inLog := u.log.find(pos)
 	switch {
@@ -76,7 +86,7 @@ func (u *unitVerifier) next(n int64) error {
 		u.inRun(runZero, n)
 	case unit.IsBlank():
 		u.inRun(runBlank, n)
-	case pos >= 0 && pos < int64(u.sum.LogStart): // removed with the start of the log
+	case pos >= 0 && pos < max(int64(u.sum.LogStart), u.log.retired): // removed with the start of the log
 		u.endRun()
 	case !inLog:
 		u.inRun(runLost, n)
@@ -89,7 +99,7 @@ func (u *unitVerifier) next(n int64) error {
 
 // inRun adds unit n to the run.
 func (u *unitVerifier) inRun(run string, n int64) {
-	if u.run != run {
+	if u.run != run || u.runTo != n {
 		u.endRun()
 		u.run, u.runFrom = run, n
 	}
@@ -105,13 +115,16 @@ func (u *unitVerifier) endRun() {
 		severity = Note
 	}
 	path, at := u.queue.place(u.runFrom)
-	u.report(severity, path, at, "units [%d, %d) of queue %s %s", u.runFrom, u.runTo, u.queue, u.run)
+	u.report(severity, runKinds[u.run], path, at, "units [%d, %d) of queue %s %s", u.runFrom, u.runTo, u.queue, u.run)
 	u.run = ""
 }
 
 // record compares a unit with the record that it points at.
 func (u *unitVerifier) record(n int64, unit consumequeue.Unit) error {
 	r, err := u.read(unit)
+	if errors.Is(err, errRetired) {
+		return nil
+	}
 	if err == nil {
 		err = u.compare(n, unit, r)
 	}
@@ -124,7 +137,7 @@ func (u *unitVerifier) record(n int64, unit consumequeue.Unit) error {
 	}
 	if err != nil {
 		path, at := u.queue.place(n)
-		u.report(Error, path, at, "unit %d of queue %s: %v", n, u.queue, err)
+		u.report(Error, UnitWrong, path, at, "unit %d of queue %s: %v", n, u.queue, err)
 		return nil
 	}
 	u.last = pos
@@ -179,7 +192,7 @@ func (u *unitVerifier) compare(n int64, unit consumequeue.Unit, r message.View) 
 	case unit.TagsCode < math.MinInt32: // an address of RocketMQ's extended units
 	case q.topic == message.ScheduleTopic:
 		path, at := q.place(n)
-		u.report(Note, path, at, "unit %d of queue %s: due at %d ms, with RocketMQ's default delays it would be %d", n, q, unit.TagsCode, want)
+		u.report(Note, UnitDue, path, at, "unit %d of queue %s: due at %d ms, with RocketMQ's default delays it would be %d", n, q, unit.TagsCode, want)
 	default:
 		return damaged("tags code %d, the tag of the record at log offset %d has %d", unit.TagsCode, unit.LogOffset, want)
 	}

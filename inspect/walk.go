@@ -3,16 +3,16 @@ package inspect
 import (
 	"errors"
 	"fmt"
-	"iter"
-	"path/filepath"
 
+	"github.com/pocketmq/pocketmq/indexfile"
 	"github.com/pocketmq/pocketmq/message"
 )
 
 // walk goes through the log in order, from pos to its end.
 type walk struct {
-	log *logReader
-	pos int64
+	log   *logReader
+	ahead *ahead
+	pos   int64
 	// trusted is the end of a record that was once there: what is unreadable
 	// before it is damage, and the log does not end there.
 	trusted  int64
@@ -22,56 +22,81 @@ type walk struct {
 	tail error
 }
 
-// item is one thing that a walk meets.
+func newWalk(log *logReader, keys bool) walk {
+	w := walk{log: log, ahead: &ahead{files: log.files, keys: keys, endedAt: -1}}
+	if len(log.files) > 0 {
+		w.pos = log.files[0].Base
+	}
+	return w
+}
+
+func (w *walk) close() {
+	if w.ahead != nil {
+		w.ahead.close()
+	}
+	if w.log != nil {
+		w.log.close()
+	}
+}
+
+// item is one thing that a walk meets. Its memory is valid until the walk goes
+// on.
 type item struct {
 	pos  int64
-	view message.View // of a record; valid until the walk goes on
-	// damage, when not nil, says why nothing in [pos, to) can be read; with a
-	// record, that its body is not what was sent.
+	kind message.Kind // a record, a blank, or damaged
+	// view is a record; damage, when not nil, says why nothing in [pos, to) can be
+	// read, or with a record that one of its checksums is not that of its bytes.
+	view   message.View
 	damage error
+	sum    bool // the checksum of the whole record is wrong, not that of the body
 	to     int64
-	blank  int32 // for a blank: how many bytes it says are left in the file
-	kind   message.Kind
+	blank  int32   // for a blank: how many bytes it says are left in the file
+	tags   int64   // tags code of a record
+	hashes []int32 // of a record's keys
 }
 
 // next returns the next item, false at the end of the log. An error is of a
-// file.
+// file. What the owner of the store removes meanwhile is passed over.
 func (w *walk) next() (item, bool, error) {
+	for {
+		if w.pos < w.log.retired {
+			w.pos = w.log.retired
+		}
+		it, ok, err := w.step()
+		if errors.Is(err, errRetired) {
+			continue
+		}
+		return it, ok, err
+	}
+}
+
+func (w *walk) step() (item, bool, error) {
+	if w.ahead != nil {
+		if c, ok := w.ahead.at(w.pos); ok {
+			return w.pass(item{pos: w.pos, kind: message.KindRecord, view: c.view, to: w.pos + int64(c.view.Size()), tags: c.tags, hashes: c.hashes})
+		}
+	}
 	f, ok := w.log.find(w.pos)
 	if !ok {
 		return w.gap()
 	}
 	it, err := w.look()
-	if err != nil || it.kind == message.KindRecord && it.damage == nil {
-		return w.pass(it, err)
+	if err != nil {
+		return item{}, false, err
+	}
+	if it.kind == message.KindRecord && it.damage == nil {
+		return w.pass(it)
 	}
 	if it.kind == message.KindBlank {
 		it.to = f.End()
-		return w.pass(it, nil)
+		return w.pass(it)
 	}
 	next, more, nonzero, err := w.log.search(w.pos, w.lastTime)
 	if err != nil {
 		return item{}, false, err
 	}
 	if more || w.pos < w.trusted {
-		// It is no tail. But a writer may have finished it meanwhile.
-		w.log.forget()
-		again, err := w.look()
-		if again.kind == message.KindBlank {
-			again.to = f.End()
-		}
-		if err != nil || again.kind == message.KindRecord || again.kind == message.KindBlank {
-			return w.pass(again, err) // sound, or the chain goes on all the same
-		}
-		if !more {
-			next = w.trusted
-		}
-		again.to = next
-		if again.damage == nil {
-			again.damage = damaged("zeros where a record should be")
-		}
-		again.kind = message.KindDamaged
-		return w.pass(again, nil)
+		return w.damage(f, next, more)
 	}
 	w.tail = it.damage
 	if it.damage == nil && nonzero >= 0 {
@@ -80,16 +105,42 @@ func (w *walk) next() (item, bool, error) {
 	return item{}, false, nil
 }
 
+// damage is at pos: it is no tail. But a writer may have finished it meanwhile.
+// next is the next sound record, where there is more.
+func (w *walk) damage(f File, next int64, more bool) (item, bool, error) {
+	w.log.forget()
+	again, err := w.look()
+	if err != nil {
+		return item{}, false, err
+	}
+	switch again.kind {
+	case message.KindBlank:
+		again.to = f.End()
+		return w.pass(again)
+	case message.KindRecord: // sound, or the chain goes on all the same
+		return w.pass(again)
+	}
+	if !more {
+		next = w.trusted
+	}
+	again.to = next
+	if again.damage == nil {
+		again.damage = damaged("zeros where a record should be")
+	}
+	again.kind = message.KindDamaged
+	return w.pass(again)
+}
+
 // gap is what follows the end of a file that has no neighbour.
 func (w *walk) gap() (item, bool, error) {
 	f, ok := w.log.after(w.pos)
 	if !ok {
 		return item{}, false, nil
 	}
-	return w.pass(item{kind: message.KindDamaged, pos: w.pos, to: f.Base, damage: damaged("a file is missing")}, nil)
+	return w.pass(item{kind: message.KindDamaged, pos: w.pos, to: f.Base, damage: damaged("a file is missing")})
 }
 
-// look reads what lies at pos, and compares the checksum of a body.
+// look reads what lies at pos, and compares the checksums of a record.
 func (w *walk) look() (item, error) {
 	v, kind, err := w.log.at(w.pos)
 	if err != nil && !errors.Is(err, message.ErrCorrupt) {
@@ -98,8 +149,12 @@ func (w *walk) look() (item, error) {
 	it := item{pos: w.pos, view: v, kind: kind, damage: err}
 	switch kind {
 	case message.KindRecord:
-		it.damage = v.CheckBody()
 		it.to = w.pos + int64(v.Size())
+		if it.damage = v.CheckBody(); it.damage == nil {
+			it.damage = checkSum(v)
+			it.sum = it.damage != nil
+		}
+		it.tags, it.hashes = delays.TagsCode(v), indexfile.AppendKeyHashes(nil, v)
 	case message.KindBlank:
 		b, err := w.log.from(w.pos, message.BlankSize)
 		if err != nil {
@@ -111,10 +166,7 @@ func (w *walk) look() (item, error) {
 }
 
 // pass moves behind the item.
-func (w *walk) pass(it item, err error) (item, bool, error) {
-	if err != nil {
-		return item{}, false, err
-	}
+func (w *walk) pass(it item) (item, bool, error) {
 	w.pos = it.to
 	if it.kind == message.KindRecord {
 		w.lastTime = it.view.StoreTimestamp()
@@ -122,44 +174,20 @@ func (w *walk) pass(it item, err error) (item, bool, error) {
 	return it, true, nil
 }
 
-// Log yields the records of the log in order. A View is valid until the loop
-// body ends; View.Message copies it.
-//
-// Where records can not be read, it yields a *message.CorruptionError with a
-// zero View, or with the View of a record whose body does not match its
-// checksum, and goes on behind it. Any other error comes last.
-func Log(dir string) iter.Seq2[message.View, error] {
-	return func(yield func(message.View, error) bool) {
-		if err := Check(dir); err != nil {
-			yield(message.View{}, err)
-			return
-		}
-		files, _, err := list(filepath.Join(dir, logDir))
-		if err != nil {
-			yield(message.View{}, fmt.Errorf("commit log: %w", err))
-			return
-		}
-		w := walk{log: newLogReader(files, logChunk)}
-		defer w.log.close()
-		if len(files) > 0 {
-			w.pos = files[0].Base
-		}
-		for {
-			it, ok, err := w.next()
-			if err != nil {
-				yield(message.View{}, fmt.Errorf("commit log: %w", err))
-				return
-			}
-			if !ok {
-				return
-			}
-			if it.damage != nil {
-				f, _ := w.log.find(it.pos)
-				err = &message.CorruptionError{File: f.Path, Offset: message.LogOffset(it.pos), Err: it.damage}
-			}
-			if (it.kind == message.KindRecord || err != nil) && !yield(it.view, err) {
-				return
-			}
-		}
+// file is the file that holds pos, and where in it.
+func (w *walk) file(pos int64) (path string, at int64) {
+	f, ok := w.log.find(pos)
+	if !ok {
+		return w.log.dir, 0
 	}
+	return f.Path, pos - f.Base
 }
+
+// delays is RocketMQ's table, by which parked messages are due.
+var delays = func() message.DelayLevels {
+	d, err := message.ParseDelayLevels(message.DefaultDelayLevels)
+	if err != nil {
+		panic(fmt.Sprintf("inspect: the default table of delay levels: %v", err))
+	}
+	return d
+}()

@@ -35,8 +35,12 @@ func hasKey(m *seen, topic, key string) bool {
 	if m.Topic != topic || key == "" || message.SysFlag(m.SysFlag).Transaction() == message.TransactionRollback {
 		return false
 	}
-	words := strings.FieldsFunc(m.Properties[message.PropertyKeys], func(r rune) bool { return r == ' ' })
-	return m.Properties[message.PropertyUniqueKey] == key || slices.Contains(words, key)
+	return m.Properties[message.PropertyUniqueKey] == key || slices.Contains(words(m), key)
+}
+
+// words are the keys of a message.
+func words(m *seen) []string {
+	return strings.FieldsFunc(m.Properties[message.PropertyKeys], func(r rune) bool { return r == ' ' })
 }
 
 // queryDifference wants PocketMQ's answer right, but for what RocketMQ has left
@@ -63,12 +67,55 @@ func queryDifference(d *directory, pocket *interview, q question, r, p []recordP
 			return "none"
 		}
 	}
+	missing := false
 	for _, record := range p {
 		if !slices.Contains(r, record) && len(r) < q.MaxNum && !nearly(q, looks[record.LogOffset]) {
 			return lost(d)
 		}
+		missing = missing || !slices.Contains(r, record)
 	}
-	return "G-QUERY"
+	return moreThanAsked(q, r, looks, missing)
+}
+
+// moreThanAsked says why RocketMQ's answer is another than PocketMQ's: what is in
+// it that should not, or, with missing, what is not.
+func moreThanAsked(q question, r []recordPlace, looks map[int64]*seen, missing bool) string {
+	times := make(map[int64]int) // that a record is in the answer
+	for _, record := range r {
+		m := looks[record.LogOffset]
+		if m == nil {
+			return "none"
+		}
+		if times[record.LogOffset]++; !hasKey(m, q.Topic, q.Key) {
+			return "G-KEY-HASH"
+		}
+		if times[record.LogOffset] > sameHash(m, q.Key) {
+			return "G-INDEX-AGAIN"
+		}
+	}
+	for off, n := range times {
+		if n > 1 {
+			return "G-KEY-TWICE"
+		}
+		if t := looks[off].StoreTime; t < q.Begin || t > q.End {
+			return "G-KEY-SECOND"
+		}
+	}
+	if missing {
+		return "G-KEY-SECOND"
+	}
+	return "none"
+}
+
+// sameHash counts the keys of a message that RocketMQ takes for the key.
+func sameHash(m *seen, key string) int {
+	n := 0
+	for _, k := range append(words(m), m.Properties[message.PropertyUniqueKey]) {
+		if k != "" && message.JavaHash(m.Topic+"#"+k) == message.JavaHash(m.Topic+"#"+key) {
+			n++
+		}
+	}
+	return n
 }
 
 // lost gives the difference that explains keys that are not found, if it may

@@ -8,9 +8,12 @@ import (
 )
 
 // RecordSize is the number of bytes that m takes as a record.
-func (m *MessageExt) RecordSize() int {
+func (m *MessageExt) RecordSize() int { return m.RecordSizeWith(Trailer{}) }
+
+// RecordSizeWith is RecordSize with t added.
+func (m *MessageExt) RecordSizeWith(t Trailer) int {
 	return fixedSize + m.BornHost.width() + m.StoreHost.width() +
-		len(m.Body) + len(m.Topic) + len(m.Properties)
+		len(m.Body) + len(m.Topic) + t.length(m.Properties)
 }
 
 // PutRecord writes m as a record into the first RecordSize bytes of dst, taking
@@ -20,8 +23,12 @@ func (m *MessageExt) RecordSize() int {
 //
 // Size and magic are written last: after a kill in the middle, memory that was
 // zero before does not look like a record. Nothing is allocated.
-func (m *MessageExt) PutRecord(dst []byte) {
-	size := m.RecordSize()
+func (m *MessageExt) PutRecord(dst []byte) { m.PutRecordWith(dst, Trailer{}) }
+
+// PutRecordWith is PutRecord with t added, into the first RecordSizeWith(t) bytes.
+// m must have passed CheckTrailer, too.
+func (m *MessageExt) PutRecordWith(dst []byte, t Trailer) {
+	size := m.RecordSizeWith(t)
 	_ = dst[size-1] // a short dst is the caller's bug, whatever its capacity
 	dst = dst[:size:size]
 	be := binary.BigEndian
@@ -47,9 +54,11 @@ func (m *MessageExt) PutRecord(dst []byte) {
 	dst[p] = byte(len(m.Topic))
 	p++
 	p += copy(dst[p:], m.Topic)
-	be.PutUint16(dst[p:], uint16(len(m.Properties)))
-	p += 2
-	copy(dst[p:], m.Properties)
+	be.PutUint16(dst[p:], uint16(t.length(m.Properties)))
+	t.put(dst[p+2:], m.Properties)
+	if t.CRC {
+		PutCRC32(dst)
+	}
 
 	be.PutUint32(dst[offMagic:], RecordMagic)
 	be.PutUint32(dst[offTotalSize:], uint32(size))
@@ -57,7 +66,7 @@ func (m *MessageExt) PutRecord(dst []byte) {
 
 // PlaceRecord sets what a record learns last: its number in the queue, its
 // place in the log, and the store's time in ms. rec starts with a record that
-// PutRecord wrote.
+// PutRecord wrote; one that has PropertyCRC32 needs PutCRC32 afterwards.
 func PlaceRecord(rec []byte, queueOffset QueueOffset, logOffset LogOffset, storeTimestamp int64) {
 	be := binary.BigEndian
 	be.PutUint64(rec[offQueueOffset:], uint64(queueOffset))

@@ -188,7 +188,8 @@ func (s *DefaultMessageStore) copyUnits(dir string, q *consumequeue.Queue, end m
 // closes it.
 func (s *DefaultMessageStore) completeBackup(ctx context.Context, dir string) (Recovery, error) {
 	cfg := s.cfg
-	cfg.Flush = FlushSync
+	cfg.fs, cfg.Flush = s.logFS, FlushSync
+	cfg.Retention, cfg.MaxBytes, cfg.Reserve = Retention{}, 0, -1
 	cfg.SegmentSize, cfg.ConsumeQueueFileSize = s.log.FileSize(), s.queues.FileSize()
 	c, err := Open(ctx, dir, cfg)
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"testing"
 
@@ -13,19 +14,15 @@ import (
 	"github.com/pocketmq/pocketmq/message"
 )
 
-func keyed(topic string, queueID int32, body, key string) *message.MessageExtBrokerInner {
-	m := inner(topic, queueID, body)
-	m.Properties = message.Properties("KEYS\x01" + key)
-	return m
-}
-
 func TestBackupWhileOthersWrite(t *testing.T) {
 	for _, mode := range bothModes {
 		t.Run(mode.String(), func(t *testing.T) {
 			s := openStore(t, scratch(t), smallConfig(mode))
 			require.NoError(t, s.WriteConfig("topics.json", []byte(`{"a":1}`)))
 			for i := range 300 {
-				_, err := s.PutMessage(t.Context(), keyed("topic", int32(i%3), fmt.Sprint("body", i), fmt.Sprint("key", i)))
+				m := inner("topic", int32(i%3), fmt.Sprint("body", i))
+				m.Properties = message.Properties("KEYS\x01key" + strconv.Itoa(i))
+				_, err := s.PutMessage(t.Context(), m)
 				require.NoError(t, err)
 			}
 			ctx, stop := context.WithCancel(t.Context())

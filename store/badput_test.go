@@ -62,6 +62,7 @@ func TestBadPuts(t *testing.T) {
 			s := openStore(t, scratch(t), cfg)
 			require.EqualValues(t, 0, put(t, s, "t", 0, "before").QueueOffset)
 			dispatched(t, s)
+			indexed(t, s)
 			end, before := s.MaxOffset(), contents(t, s.Dir())
 			given := *c.m
 			for _, ask := range []func() (PutMessageResult, error){

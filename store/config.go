@@ -43,17 +43,19 @@ func (m FlushMode) String() string {
 
 // Defaults of Config.
 const (
-	DefaultFlushInterval        = 500 * time.Millisecond
-	DefaultFlushTimeout         = 5 * time.Second
-	DefaultSegmentSize          = 64 << 20
-	DefaultConsumeQueueFileSize = 300_000 * 20
-	DefaultMaxBodySize          = 4 << 20
-	DefaultMaxDispatchLag       = 64 << 20
-	DefaultMaxTransferCount     = 32
-	DefaultMaxTransferBytes     = 256 << 10
-	DefaultMaxQueryResults      = 64
-	DefaultIndexSlots           = 1 << 18
-	DefaultIndexEntries         = 1 << 20
+	DefaultFlushInterval         = 500 * time.Millisecond
+	DefaultFlushTimeout          = 5 * time.Second
+	DefaultFlushThoroughInterval = 10 * time.Second
+	DefaultMaxDirtyBytes         = 1 << 30
+	DefaultSegmentSize           = 64 << 20
+	DefaultConsumeQueueFileSize  = 300_000 * 20
+	DefaultMaxBodySize           = 4 << 20
+	DefaultMaxDispatchLag        = 64 << 20
+	DefaultMaxTransferCount      = 32
+	DefaultMaxTransferBytes      = 256 << 10
+	DefaultMaxQueryResults       = 64
+	DefaultIndexSlots            = 1 << 18
+	DefaultIndexEntries          = 1 << 20
 )
 
 // Config says how a store works. The zero value is safe and right for most.
@@ -63,6 +65,22 @@ type Config struct {
 	// FlushInterval is how long FlushAsync may leave a message unsynced, and
 	// the pause between syncs of consume queues in both modes.
 	FlushInterval time.Duration
+	// FlushLeastPages is how many pages of 4,096 bytes must be unsynced for
+	// FlushAsync to sync the log after FlushInterval. With fewer it looks again
+	// after each FlushInterval, until FlushThoroughInterval is over. 0, the
+	// default, syncs whatever there is after FlushInterval; RocketMQ's
+	// flushCommitLogLeastPages is 4.
+	FlushLeastPages int
+	// FlushThoroughInterval is how long FlushAsync may leave fewer pages unsynced,
+	// and then the pause between syncs of consume queues, too. It means nothing
+	// while FlushLeastPages is 0.
+	FlushThoroughInterval time.Duration
+	// MaxDirtyBytes bounds the bytes of the log that FlushAsync leaves unsynced:
+	// from half of it on a sync begins at once, and a put beyond it waits for that
+	// sync until its ctx ends. So it bounds what a crash of the system may take,
+	// and the memory that only a sync can free. One message, or batch, may be
+	// larger.
+	MaxDirtyBytes int64
 	// FlushTimeout bounds the wait for a sync under FlushSync. After it the put
 	// returns ErrFlushTimeout with its result: the message is in the log.
 	FlushTimeout time.Duration
@@ -78,6 +96,13 @@ type Config struct {
 	// message.MaxRecordOverhead more, and must leave 8 bytes of a segment. 0
 	// means DefaultMaxBodySize, or less where SegmentSize has no room for it.
 	MaxBodySize int
+	// AppendPropertyCRC gives each record that is put a checksum over all of it,
+	// as its last property, message.PropertyCRC32: what RocketMQ 5.1 and later do
+	// with enabledAppendPropCRC. RocketMQ 4.9 reads such records and does not know
+	// what the property means; it takes 20 or 21 of the 32,767 bytes that
+	// properties may have. Records that have it are checked by it, whatever is set
+	// here: when Open recovers them, and where a read verifies.
+	AppendPropertyCRC bool
 	// MaxDispatchLag bounds the bytes of the log that are visible but not yet
 	// in the consume queues; a put beyond it waits until ctx ends.
 	MaxDispatchLag int64
@@ -96,6 +121,23 @@ type Config struct {
 	IndexSlots, IndexEntries int32
 	// MaxQueryResults bounds what one QueryMessage returns, in messages.
 	MaxQueryResults int
+
+	// Retention says which messages may be removed, and when. Its zero value keeps
+	// everything: without it, and without WhenFull, nothing is ever removed.
+	Retention Retention
+	// MaxBytes bounds the files of log, consume queues and index and the reserve,
+	// together, in bytes; 0 is no limit. It is looked at when the log needs
+	// another file: one that would lead beyond it is not made, and WhenFull
+	// decides. It must leave room for two files of the log and a quarter of one,
+	// and the reserve. A new queue takes a file at once, whatever the limit.
+	MaxBytes int64
+	// WhenFull says what a put does when there is no room.
+	WhenFull FullPolicy
+	// Reserve is the size in bytes of pocketmq/reserve, whose blocks serve consumer
+	// offsets, checkpoint, and consume queues when others have filled the disk.
+	// While a part of it is used up the log gets no further file. 0 means
+	// SegmentSize, but 8 MiB at most; less than 0 means none.
+	Reserve int64
 
 	// StoreHost is written into records that do not bring their own. Zero means
 	// an address of the loopback network that was drawn once for the directory.
@@ -121,23 +163,43 @@ type Config struct {
 	// The seams to the operating system; the real ones when nil.
 	fs         segment.FS
 	filesystem func(path string) (mmap.FSInfo, error)
+	space      func(path string) (total, free int64, err error)
 }
 
-// RocketMQConfig returns the sizes and the flush mode of a RocketMQ broker.
+// RocketMQConfig returns the sizes, the flush mode and the retention of a
+// RocketMQ broker: messages are removed at 4 in the morning when they are 72
+// hours old, at any hour when 75 percent of the disk are in use, whatever their
+// age above 85 percent, and above 90 percent none are taken.
 func RocketMQConfig() Config {
-	return Config{Flush: FlushAsync, SegmentSize: 1 << 30, ConsumeQueueFileSize: DefaultConsumeQueueFileSize,
-		IndexSlots: indexfile.RocketMQSlots, IndexEntries: indexfile.RocketMQEntries}
+	return Config{
+		Flush: FlushAsync, FlushLeastPages: 4, SegmentSize: 1 << 30, ConsumeQueueFileSize: DefaultConsumeQueueFileSize,
+		IndexSlots: indexfile.RocketMQSlots, IndexEntries: indexfile.RocketMQEntries,
+		Retention: Retention{
+			MaxAge: 72 * time.Hour, DeleteWhen: "04",
+			DiskMaxUsedSpaceRatio: 75, DiskCleanForciblyRatio: 85, DiskWarningLevelRatio: 90,
+		},
+	}
 }
 
-// EdgeConfig returns sizes for small devices: 1 MiB segments.
+// EdgeConfig is for small devices that gather messages and hand them on: 1 MiB
+// segments, and a store that works within 8 MiB of disk, with up to some thirty
+// queues. A segment goes as soon as the registered groups have consumed it. What
+// nobody has consumed is kept: a full store rejects messages, so that the
+// sender knows. Where new messages are worth more than old ones, set WhenFull to
+// DropOldest and Retention.Groups to IgnoreGroups.
 func EdgeConfig() Config {
-	return Config{SegmentSize: 1 << 20, ConsumeQueueFileSize: 3_000 * 20, MaxBodySize: 256 << 10, MaxDispatchLag: 4 << 20,
-		IndexSlots: 1 << 12, IndexEntries: 1 << 14}
+	return Config{
+		SegmentSize: 1 << 20, ConsumeQueueFileSize: 1_000 * 20, MaxBodySize: 256 << 10, MaxDispatchLag: 4 << 20, MaxDirtyBytes: 4 << 20,
+		IndexSlots: 1 << 12, IndexEntries: 1 << 14,
+		MaxBytes: 7 << 20, Retention: Retention{Groups: RemoveConsumed},
+	}
 }
 
 func (c Config) withDefaults() Config {
 	setDefault(&c.FlushInterval, DefaultFlushInterval)
 	setDefault(&c.FlushTimeout, DefaultFlushTimeout)
+	setDefault(&c.FlushThoroughInterval, DefaultFlushThoroughInterval)
+	setDefault(&c.MaxDirtyBytes, DefaultMaxDirtyBytes)
 	if c.MaxBodySize == 0 {
 		c.MaxBodySize = DefaultMaxBodySize
 		if c.SegmentSize > 0 {
@@ -162,6 +224,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.filesystem == nil {
 		c.filesystem = mmap.Filesystem
+	}
+	if c.space == nil {
+		c.space = mmap.Space
 	}
 	return c
 }
@@ -192,6 +257,9 @@ func (c Config) validate() error {
 	}
 	within("FlushInterval", "ns", int64(c.FlushInterval), 1, math.MaxInt64)
 	within("FlushTimeout", "ns", int64(c.FlushTimeout), 1, math.MaxInt64)
+	within("FlushLeastPages", "pages", int64(c.FlushLeastPages), 0, math.MaxInt32)
+	within("FlushThoroughInterval", "ns", int64(c.FlushThoroughInterval), 1, math.MaxInt64)
+	within("MaxDirtyBytes", "bytes", c.MaxDirtyBytes, 1, math.MaxInt64)
 	within("MaxBodySize", "bytes", int64(c.MaxBodySize), 1, math.MaxInt32-message.MaxRecordOverhead)
 	within("MaxDispatchLag", "bytes", c.MaxDispatchLag, 1, math.MaxInt64)
 	within("MaxTransferCount", "messages", int64(c.MaxTransferCount), 1, math.MaxInt64)
@@ -203,6 +271,14 @@ func (c Config) validate() error {
 	within("SegmentSize", "bytes", c.SegmentSize, 0, maxFileSize)
 	if c.SegmentSize > 0 && c.MaxBodySize > 0 { // a body of MaxBodySize must fit
 		within("SegmentSize", "bytes", c.SegmentSize, int64(c.MaxBodySize)+recordRoom, math.MaxInt64)
+	}
+	within("MaxBytes", "bytes", c.MaxBytes, 0, math.MaxInt64)
+	within("Reserve", "bytes", c.Reserve, math.MinInt64, maxFileSize)
+	if c.WhenFull > DropOldest {
+		errs = append(errs, &message.IllegalError{Field: "Config.WhenFull", Value: c.WhenFull.String(), Reason: "is no policy"})
+	}
+	if err := c.Retention.validate(within); err != nil {
+		errs = append(errs, err)
 	}
 	if _, err := message.ParseDelayLevels(c.DelayLevels); err != nil {
 		errs = append(errs, fmt.Errorf("Config.DelayLevels: %w", err))

@@ -103,9 +103,13 @@ var crashTopics = []string{"t", "orders", strings.Repeat("long-topic-", 11)}
 func drawMessage(r *rand.Rand, n string) message.Message {
 	m := message.Message{Topic: crashTopics[r.IntN(len(crashTopics))], Flag: r.Int32()}
 	m.Body = []byte(n + ":" + strings.Repeat("b", r.IntN([]int{10, 200, 3000}[r.IntN(3)])))
-	switch r.IntN(4) {
+	switch r.IntN(5) {
 	case 0:
 		m.Properties = "TAGS\x01TagA\x02KEYS\x01" + message.Properties(n)
+	case 2:
+		m.Properties = "UNIQ_KEY\x01" + message.Properties(n) + "\x02KEYS\x01all Aa BB " + message.Properties(n[:1])
+	case 3:
+		m.Properties = "UNIQ_KEY\x01" + message.Properties(n)
 	case 1:
 		m.Properties = "p\x01" + message.Properties(strings.Repeat("v", r.IntN(2500)+1))
 	}
@@ -142,9 +146,14 @@ func (sc *scene) step(s *DefaultMessageStore, r *rand.Rand, name string) error {
 	queueID := r.Int32N(2)
 	var res PutMessageResult
 	var err error
-	if r.IntN(4) > 0 {
+	kind := r.IntN(8)
+	if kind > 1 {
 		sc.truth.send(queueID, messages...)
 		m := &message.MessageExtBrokerInner{MessageExt: message.MessageExt{Message: messages[0], QueueID: queueID}}
+		if kind < 4 {
+			s.PutMessageAsync(ctx, m, sc.answered(messages))
+			return nil
+		}
 		res, err = s.PutMessage(ctx, m)
 	} else {
 		b := &message.MessageExtBatch{}
@@ -160,6 +169,10 @@ func (sc *scene) step(s *DefaultMessageStore, r *rand.Rand, name string) error {
 			}
 		}
 		sc.truth.send(queueID, messages...)
+		if kind == 0 {
+			s.PutMessagesAsync(ctx, b, sc.answered(messages))
+			return nil
+		}
 		res, err = s.PutMessages(ctx, b)
 	}
 	if err != nil {
@@ -189,6 +202,16 @@ func (sc *scene) step(s *DefaultMessageStore, r *rand.Rand, name string) error {
 	return nil
 }
 
+// answered is the callback for messages: what it confirms must survive.
+func (sc *scene) answered(messages []message.Message) func(PutMessageResult, error) {
+	return func(res PutMessageResult, err error) {
+		if err != nil {
+			panic(err) // caught by the store, and counted
+		}
+		sc.truth.answered(res, sc.cfg.Flush == FlushSync, messages...)
+	}
+}
+
 // play opens the store, works, and closes it. Everything is filmed.
 func (sc *scene) play(t *testing.T, puts int) {
 	t.Helper()
@@ -199,6 +222,7 @@ func (sc *scene) play(t *testing.T, puts int) {
 		require.NoError(t, err)
 		require.NoError(t, sc.work(s, puts))
 		require.NoError(t, s.Close())
+		require.Zero(t, s.Stats().CallbackPanics)
 		n, _ := sc.truth.mark()
 		sc.truth.keep(n)
 		require.NoError(t, sc.take(crashfs.Call{Op: afterClose}))

@@ -561,7 +561,7 @@ func TestStrangeRecordsOfOthers(t *testing.T) {
 // says why not; what is served was sent; and all others are still there (M16).
 func TestOneFlippedBitAnywhere(t *testing.T) {
 	dir := scratch(t)
-	cfg := Config{SegmentSize: 1024, ConsumeQueueFileSize: 80}
+	cfg := Config{SegmentSize: 1024, ConsumeQueueFileSize: 80, IndexSlots: testIndexSlots, IndexEntries: testIndexEntries}
 	s := openStore(t, dir, cfg)
 	tr := make(map[string]bool)
 	for i := range 12 {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log"
 	"os"
+	"sync/atomic"
 
 	"github.com/pocketmq/pocketmq/message"
 	"github.com/pocketmq/pocketmq/store"
@@ -34,6 +35,60 @@ func ExampleOpen() {
 		fmt.Println(got.Status, v.QueueOffset(), string(v.Body()))
 	}
 	// Output: FOUND 0 one coffee
+}
+
+// All messages of a queue with one of two tags.
+func ExampleDefaultMessageStore_Messages() {
+	ctx := context.Background()
+	dir, err := os.MkdirTemp("", "store")
+	check(err)
+	defer os.RemoveAll(dir)
+	s, err := store.Open(ctx, dir, store.Config{})
+	check(err)
+	defer s.Close()
+
+	for i, tag := range []string{"red", "green", "blue", "green"} {
+		m := message.MessageExtBrokerInner{}
+		m.Topic, m.Body = "lights", fmt.Append(nil, "number ", i)
+		m.Properties, err = message.NewProperties(message.PropertyTags, tag)
+		check(err)
+		_, err := s.PutMessage(ctx, &m)
+		check(err)
+	}
+	check(s.WaitDispatched(ctx, s.MaxOffset()))
+
+	query := store.GetQuery{Topic: "lights", TagFilter: message.ParseTagFilter("green || blue"), Verify: true}
+	for v, err := range s.Messages(ctx, query) {
+		check(err)
+		fmt.Printf("%d %s\n", v.QueueOffset(), v.Body()) // v is valid in this round only
+	}
+	// Output:
+	// 1 number 1
+	// 2 number 2
+	// 3 number 3
+}
+
+// One goroutine with many puts under way, each confirmed when it is on disk.
+func ExampleDefaultMessageStore_PutMessageAsync() {
+	ctx := context.Background()
+	dir, err := os.MkdirTemp("", "store")
+	check(err)
+	defer os.RemoveAll(dir)
+	s, err := store.Open(ctx, dir, store.Config{})
+	check(err)
+
+	var confirmed atomic.Int64
+	for i := range 1000 {
+		m := message.MessageExtBrokerInner{}
+		m.Topic, m.Body = "orders", fmt.Append(nil, "order ", i)
+		s.PutMessageAsync(ctx, &m, func(_ store.PutMessageResult, err error) {
+			check(err) // nil: the message is on disk
+			confirmed.Add(1)
+		})
+	}
+	check(s.Close()) // waits for the last callback
+	fmt.Println(confirmed.Load(), "orders are on disk")
+	// Output: 1000 orders are on disk
 }
 
 func check(err error) {

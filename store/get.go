@@ -21,12 +21,14 @@ type GetQuery struct {
 	// MaxCount is the most messages wanted; 0 counts as 1. Config.MaxTransferCount
 	// bounds it. MaxBytes bounds their records together, 0 means
 	// Config.MaxTransferBytes. One message is always given, however large.
+	// (RocketMQ has lower bounds, 8 and 64 KiB, for messages that it takes to be
+	// on disk only; this store has one pair.)
 	MaxCount int
 	MaxBytes int
 
 	TagFilter message.TagFilter       // looked at before the record is touched
 	Match     func(message.View) bool // if not nil, looked at last; the View is valid during the call
-	Verify    bool                    // compare each body with its checksum
+	Verify    bool                    // compare each record with its checksums: see message.View.Check
 }
 
 // GetMessageResult is the answer to a GetQuery. Messages lie in mapped memory:
@@ -127,6 +129,7 @@ type get struct {
 	queue    *consumequeue.Queue
 	result   *GetMessageResult
 	file     *segment.File     // last one pinned; in result.pins
+	resident message.LogOffset // what lies before it, from the record read last on, is in memory
 	skipTo   message.LogOffset // units before it are in a file that is gone
 	filtered bool              // the last unit left out was left out by a filter
 }
@@ -190,7 +193,11 @@ func (g *get) end(next message.QueueOffset) error {
 // unit looks at message at; false when the answer is full without it.
 func (g *get) unit(at message.QueueOffset, u consumequeue.Unit) (more bool, err error) {
 	r := g.result
-	if u.LogOffset < g.skipTo || u.IsBlank() {
+	if u.LogOffset < g.skipTo {
+		return true, nil
+	}
+	if u.IsBlank() {
+		g.filtered = false // its record is gone
 		return true, nil
 	}
 	if g.full(int(u.Size)) {
@@ -207,6 +214,10 @@ func (g *get) unit(at message.QueueOffset, u consumequeue.Unit) (more bool, err 
 		g.filtered = false
 		g.skipTo = g.store.log.NextFile(u.LogOffset)
 		return true, nil
+	}
+	if u.LogOffset+message.LogOffset(u.Size) > g.resident {
+		size := min(int64(u.Size), int64(g.store.cfg.MaxBodySize)+message.MaxRecordOverhead) // a damaged unit may say anything
+		g.resident = g.store.log.MakeResident(g.file, u.LogOffset, size)
 	}
 	v, err := g.store.log.Read(g.file, u.LogOffset, g.query.Verify)
 	if errors.Is(err, message.ErrOffsetNotFound) || err == nil && !g.wanted(at, u, v) {
@@ -266,10 +277,10 @@ func (g *get) pin(off message.LogOffset) bool {
 	return true
 }
 
-// LookMessageByOffset copies out the message whose record begins at off, and
-// compares its body with its checksum. The error matches
+// LookMessageByOffset copies out the message whose record begins at off, after
+// comparing the record with its checksums. The error matches
 // message.ErrOffsetNotFound when no record begins there, message.ErrCorrupt when
-// one does and its body is damaged. The body is as it was stored: compressed,
+// one does and is damaged. The body is as it was stored: compressed,
 // if its SysFlag says so.
 func (s *DefaultMessageStore) LookMessageByOffset(ctx context.Context, off message.LogOffset) (message.MessageExt, error) {
 	if err := s.checkOpen(); err != nil {

@@ -23,6 +23,7 @@ type image struct {
 	files   map[string][]byte // by path in the directory
 	next    map[queueKey]int64
 	levels  message.DelayLevels
+	index   *indexImage
 }
 
 func newImage(config golden.Config) *image {
@@ -33,6 +34,7 @@ func newImage(config golden.Config) *image {
 	return &image{
 		segment: config.MappedFileSizeCommitLog, cqFile: config.MappedFileSizeConsumeQueue,
 		files: make(map[string][]byte), next: make(map[queueKey]int64), levels: levels,
+		index: newIndexImage(config),
 	}
 }
 
@@ -105,20 +107,26 @@ func (im *image) place(s *step, records []message.MessageExt) {
 		if m.SysFlag.Queued() {
 			im.unit(key, m, b)
 		}
+		im.index.add(readBack(b))
 		im.end += int64(m.RecordSize())
 	}
 }
 
 // unit writes the entry of a record into its consume queue.
 func (im *image) unit(key queueKey, m *message.MessageExt, record []byte) {
-	v, _, err := message.ReadRecord(record)
-	if err != nil {
-		panic(err)
-	}
+	v := readBack(record)
 	dir := path.Join("consumequeue", key.topic, strconv.Itoa(int(key.id)))
 	putUnit(im.file(dir, int64(m.QueueOffset)*cqUnitSize, im.cqFile), modelUnit{
 		offset: int64(m.LogOffset), size: int64(m.RecordSize()), code: im.levels.TagsCode(v),
 	})
+}
+
+func readBack(record []byte) message.View {
+	v, _, err := message.ReadRecord(record)
+	if err != nil {
+		panic(err)
+	}
+	return v
 }
 
 func putUnit(b []byte, u modelUnit) {
@@ -184,11 +192,13 @@ func (r *goldenRun) testImage(t *testing.T, rec recording, dir string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	index := indexOf(rocket)
 	rocket = rec.comparable(logAndQueues(rocket))
 	im := newImage(rec.config)
 	if err := im.build(rec.steps(t, asStored)); err != nil {
 		t.Fatal(err)
 	}
+	rec.rocketIndex(t, im.index, index)
 	sameFiles(t, rec.name+" as stored", rec.comparable(im.files), rocket)
 
 	im = newImage(rec.config)

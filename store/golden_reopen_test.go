@@ -51,9 +51,11 @@ func (r *goldenRun) open(t *testing.T, c *golden.Case, set readSet) {
 	if err := s.WaitDispatched(t.Context(), s.MaxOffset()); err != nil {
 		t.Fatal(err)
 	}
+	waitIndexed(t, s)
 	r.checkReads(t, set, m, storeAnswers{t.Context(), s})
 	checkQueues(t, s.Queues(), m)
 	shutdown(t, s)
+	r.checkIndex(t, set, dir, m, before)
 	r.checkDirectory(t, dir, m, before, rocketLog(t, c, before), set.config)
 	if c.SecondReopenPuts != nil {
 		r.putMore(t, c, dir)
@@ -63,13 +65,18 @@ func (r *goldenRun) open(t *testing.T, c *golden.Case, set readSet) {
 // inferring is a configuration without sizes, which are those of the files;
 // where there are none, the sizes that RocketMQ had.
 func inferring(files map[string][]byte, config golden.Config) store.Config {
-	cfg := store.Config{Flush: store.FlushAsync, SegmentSize: config.MappedFileSizeCommitLog, ConsumeQueueFileSize: config.MappedFileSizeConsumeQueue}
-	for name := range files {
+	cfg := store.Config{
+		Flush: store.FlushAsync, SegmentSize: config.MappedFileSizeCommitLog, ConsumeQueueFileSize: config.MappedFileSizeConsumeQueue,
+		IndexSlots: int32(config.MaxHashSlotNum), IndexEntries: int32(config.MaxIndexNum),
+	}
+	for name, data := range files {
 		switch {
 		case strings.HasPrefix(name, "commitlog/"):
 			cfg.SegmentSize = 0
 		case strings.HasPrefix(name, "consumequeue/"):
 			cfg.ConsumeQueueFileSize = 0
+		case strings.HasPrefix(name, "index/") && indexState(data).IndexCount > 1:
+			cfg.IndexSlots, cfg.IndexEntries = 0, 0
 		}
 	}
 	return cfg
@@ -149,12 +156,37 @@ func (r *goldenRun) checkDirectory(t *testing.T, dir string, m *model, before, r
 	sameFiles(t, "log and queues after closing", aboveMinimum(logAndQueues(after), m), im.files)
 	for name, data := range before {
 		_, kept := logAndQueues(map[string][]byte{name: nil})[name]
-		if !kept && !slices.Contains([]string{"abort", "checkpoint", "lock"}, name) && string(after[name]) != string(data) {
+		marks := strings.HasPrefix(name, "index/") || slices.Contains([]string{"abort", "checkpoint", "lock"}, name)
+		if !kept && !marks && string(after[name]) != string(data) {
 			t.Errorf("%s is not what it was", name)
 		}
 	}
 	if _, there := after["abort"]; there || len(after["checkpoint"]) != 4096 || string(after["lock"]) != "lock" {
 		t.Errorf("after closing: abort %t, checkpoint of %d bytes, lock %q", there, len(after["checkpoint"]), after["lock"])
+	}
+}
+
+// checkIndex wants the index of a reopened store to be what it was after a clean
+// stop, and to be that of the whole log after a crash or where there was none.
+func (r *goldenRun) checkIndex(t *testing.T, set readSet, dir string, m *model, before map[string][]byte) {
+	t.Helper()
+	after, err := golden.Files(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, crashed := before["abort"]
+	want := m.index(set.config).files
+	was := indexOf(before)
+	if !crashed && len(was) > 0 && set.name != "topic_utf8_overlong" {
+		want = was
+	}
+	sameIndex(t, "after closing", indexOf(after), want)
+}
+
+func waitIndexed(t *testing.T, s *store.DefaultMessageStore) {
+	t.Helper()
+	if err := s.WaitIndexed(t.Context(), s.MaxOffset()); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -34,6 +34,8 @@ type recording struct {
 	puts   []golden.Put
 	log    *golden.Log // what was written; nil where it was not kept
 	end    int64       // of the log
+
+	indexFiles []golden.IndexState // as RocketMQ saw them, nil where it had changed them since
 }
 
 // step is one put of a recording, and what must come of it.
@@ -166,7 +168,7 @@ func openAs(t *testing.T, dir string, config golden.Config, c *clock) *store.Def
 	}
 	s, err := store.Open(t.Context(), dir, store.Config{
 		Flush: flush, SegmentSize: config.MappedFileSizeCommitLog, ConsumeQueueFileSize: config.MappedFileSizeConsumeQueue,
-		MaxBodySize: maxBody, Now: c.now,
+		MaxBodySize: maxBody, IndexSlots: int32(config.MaxHashSlotNum), IndexEntries: int32(config.MaxIndexNum), Now: c.now,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -191,7 +193,7 @@ func (r *goldenRun) caseRecording(t *testing.T, c *golden.Case, dir string) reco
 	if state == nil {
 		state = c.Reopened.AfterStart
 	}
-	return newRecording(t, readSet{name: c.Case, config: c.Config, puts: c.Puts, state: state}, dir)
+	return newRecording(t, readSet{name: c.Case, config: c.Config, puts: c.Puts, state: state, live: c.Live != nil}, dir)
 }
 
 func newRecording(t *testing.T, s readSet, dir string) recording {
@@ -200,7 +202,11 @@ func newRecording(t *testing.T, s readSet, dir string) recording {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return recording{s.name, s.config, s.puts, log, s.state.MaxPhyOffset}
+	rec := recording{name: s.name, config: s.config, puts: s.puts, log: log, end: s.state.MaxPhyOffset}
+	if s.live {
+		rec.indexFiles = s.state.IndexFiles
+	}
+	return rec
 }
 
 // write puts a recording into a new store, and returns its directory.
@@ -238,6 +244,7 @@ func (r *goldenRun) write(t *testing.T, rec recording, f form) (dir string) {
 		t.Fatal(err)
 	}
 	sameFiles(t, "written", logAndQueues(files), im.files)
+	sameIndex(t, "written", indexOf(files), im.index.files)
 	return dir
 }
 
@@ -468,6 +475,7 @@ func (r *goldenRun) testNoNextFile(t *testing.T, g *golden.Group) {
 		t.Fatal(err)
 	}
 	sameFiles(t, "written", logAndQueues(files), im.files)
+	sameIndex(t, "written", indexOf(files), im.index.files)
 }
 
 // testFlushTimeout puts with a time limit that no sync keeps. RocketMQ's was 0,

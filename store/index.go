@@ -22,7 +22,7 @@ type keyIndex struct {
 	files      *indexfile.Index
 	dispatcher *dispatcher.Dispatcher
 	from       message.LogOffset
-	caughtUp   atomic.Bool // it has once reached the end of the log
+	caughtUp   atomic.Bool // it was once hardly behind the log
 	failed     error       // why it can not be flushed; of the maintenance goroutine
 	kick       func()      // there is something to flush
 }
@@ -36,7 +36,8 @@ type keyIndex struct {
 //	                               says is on disk
 //
 // What is fed from there on is put again, by the dispatcher: Open does not wait.
-func (s *DefaultMessageStore) openIndex(point recoveryPoint) error {
+func (s *DefaultMessageStore) openIndex() error {
+	s.point.Index = min(s.point.Index, s.recovery.LogEnd)
 	if s.cfg.NoIndex {
 		return nil
 	}
@@ -53,11 +54,12 @@ func (s *DefaultMessageStore) openIndex(point recoveryPoint) error {
 		return err
 	}
 	s.index = &keyIndex{files: files}
+	s.followers = append(s.followers, files)
 	for _, d := range files.Dropped() {
 		s.recovery.IndexDropped = append(s.recovery.IndexDropped, d.Path)
 		s.cfg.Logger.Warn("index file dropped, to be built again from the log", "file", d.Path, "err", d.Err)
 	}
-	if err := s.repairIndex(point.Index); err != nil {
+	if err := s.repairIndex(); err != nil {
 		return err
 	}
 	s.index.from = max(files.NextLogOffset(), s.recovery.LogStart)
@@ -69,13 +71,15 @@ func (s *DefaultMessageStore) openIndex(point recoveryPoint) error {
 	return nil
 }
 
-func (s *DefaultMessageStore) repairIndex(next message.LogOffset) error {
+func (s *DefaultMessageStore) repairIndex() error {
 	files, end := s.index.files, s.recovery.LogEnd
+	next := s.indexedBefore()
 	switch {
-	case s.recovery.FromPoint && s.recovery.Clean && next == end:
-		return files.Truncate(end)
+	case s.recovery.FromPoint && s.recovery.Clean && s.recovery.Records == 0 && next >= s.point.LogOffset:
+		files.Resume(next)
+		return nil
 	case s.recovery.FromPoint:
-		return files.Repair(min(next, end))
+		return files.Repair(next)
 	case !s.recovery.Clean:
 		if err := files.RemoveNewer(s.checkpoint.index); err != nil {
 			return err
@@ -84,32 +88,50 @@ func (s *DefaultMessageStore) repairIndex(next message.LogOffset) error {
 	return files.Truncate(end)
 }
 
+// indexedBefore is the log offset before which nothing is missing in the index,
+// as the recovery point and the files that are there say.
+func (s *DefaultMessageStore) indexedBefore() message.LogOffset {
+	there := make(map[string]message.LogOffset)
+	for _, f := range s.index.files.Files() {
+		there[filepath.Base(f.Path)] = f.Header.EndLogOffset
+	}
+	before := message.LogOffset(0)
+	for _, f := range s.point.IndexFiles {
+		if end, ok := there[f.Name]; f.End >= s.recovery.LogStart && (!ok || end < f.End) {
+			return min(s.point.Index, before) // it was deleted, or is an older one
+		}
+		before = f.End
+	}
+	return s.point.Index
+}
+
 func (s *DefaultMessageStore) indexDir() string { return filepath.Join(s.dir, "index") }
 
 // indexGeometry says how index files are divided: as the directory remembers,
 // else as its files show, else as configured. known means that files divided
-// otherwise are damaged.
-func (s *DefaultMessageStore) indexGeometry() (g indexGeometry, known bool, err error) {
+// otherwise are damaged, or have no entries.
+func (s *DefaultMessageStore) indexGeometry() (indexGeometry, bool, error) {
 	wanted := indexGeometry{s.cfg.IndexSlots, s.cfg.IndexEntries}
-	found := s.primary.Index
+	found, known := s.primary.Index, true
 	if found == nil {
 		slots, entries, err := indexfile.Infer(s.cfg.fs, s.indexDir())
 		switch {
 		case errors.Is(err, indexfile.ErrUnknownGeometry) && wanted != (indexGeometry{}):
+			known = false
 		case err != nil:
-			return g, false, err
+			return indexGeometry{}, false, err
 		case slots != 0:
 			found = &indexGeometry{slots, entries}
 		}
 	}
-	g = indexGeometry{DefaultIndexSlots, DefaultIndexEntries}
+	g := indexGeometry{DefaultIndexSlots, DefaultIndexEntries}
 	if found != nil {
 		g = *found
 	}
 	if err := agree("IndexSlots", wanted.Slots, &g.Slots, found != nil); err != nil {
 		return g, false, err
 	}
-	return g, s.primary.Index != nil || found != nil, agree("IndexEntries", wanted.Entries, &g.Entries, found != nil)
+	return g, known, agree("IndexEntries", wanted.Entries, &g.Entries, found != nil)
 }
 
 // agree takes over a configured value where the directory has none yet.
@@ -170,10 +192,10 @@ func (s *DefaultMessageStore) finishIndex(ctx context.Context) {
 	_ = s.index.dispatcher.Close() // never fails
 }
 
-// lag is by how many bytes the index is behind, once it had caught up.
-func (x *keyIndex) lag() int64 {
+// lag is by how many bytes the index is behind, once that was no more than most.
+func (x *keyIndex) lag(most int64) int64 {
 	lag := x.dispatcher.Lag()
-	if lag == 0 {
+	if lag <= most {
 		x.caughtUp.Store(true)
 	}
 	if !x.caughtUp.Load() {
@@ -250,7 +272,7 @@ func (s *DefaultMessageStore) QueryMessage(ctx context.Context, q KeyQuery) (*Qu
 		q.MaxNum = s.cfg.MaxQueryResults
 	}
 	if q.End == 0 {
-		q.End = math.MaxInt64 - 1000 // room for the second that the index rounds down to
+		q.End = math.MaxInt64
 	}
 	r := &QueryMessageResult{}
 	if files := s.index.files.Files(); len(files) > 0 {

@@ -39,10 +39,16 @@ func TestMain(m *testing.M) {
 const (
 	testSegment   = 16 << 10
 	testQueueFile = 400 // 20 units
+
+	testIndexSlots   = 7 // so that keys share them
+	testIndexEntries = 31
 )
 
 func smallConfig(mode FlushMode) Config {
-	return Config{Flush: mode, SegmentSize: testSegment, ConsumeQueueFileSize: testQueueFile}
+	return Config{
+		Flush: mode, SegmentSize: testSegment, ConsumeQueueFileSize: testQueueFile,
+		IndexSlots: testIndexSlots, IndexEntries: testIndexEntries,
+	}
 }
 
 var bothModes = []FlushMode{FlushSync, FlushAsync}
@@ -106,6 +112,12 @@ func putN(t testing.TB, s *DefaultMessageStore, topic string, from, n int) {
 func dispatched(t testing.TB, s *DefaultMessageStore) {
 	t.Helper()
 	require.NoError(t, s.WaitDispatched(context.Background(), s.MaxOffset()))
+}
+
+// indexed waits until the keys of everything that is visible can be found.
+func indexed(t testing.TB, s *DefaultMessageStore) {
+	t.Helper()
+	require.NoError(t, s.WaitIndexed(context.Background(), s.MaxOffset()))
 }
 
 // bodies reads a queue from its start, following NextBeginOffset.

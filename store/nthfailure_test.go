@@ -34,6 +34,9 @@ func life(ctx context.Context, dir string, cfg Config, tr *truth) []error {
 	}
 	for i := range 9 {
 		m := message.Message{Topic: crashTopics[i%2], Body: []byte(fmt.Sprint(i, strings.Repeat("b", 1500)))}
+		if i%3 > 0 {
+			m.Properties = message.Properties(fmt.Sprintf("UNIQ_KEY\x01%d\x02KEYS\x01Aa BB", i))
+		}
 		tr.send(0, m)
 		r, err := s.PutMessage(ctx, &message.MessageExtBrokerInner{MessageExt: message.MessageExt{Message: m}})
 		note(err)
@@ -58,7 +61,7 @@ func life(ctx context.Context, dir string, cfg Config, tr *truth) []error {
 
 // smallerConfig makes files roll every few messages of life.
 func smallerConfig(mode FlushMode) Config {
-	return Config{Flush: mode, SegmentSize: 8 << 10, ConsumeQueueFileSize: 60}
+	return Config{Flush: mode, SegmentSize: 8 << 10, ConsumeQueueFileSize: 60, IndexSlots: 3, IndexEntries: 4}
 }
 
 // TestEveryOperationFailsOnce: whatever fails, the error says so, nothing

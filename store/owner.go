@@ -47,8 +47,8 @@ const (
 	ownerFile = "owner"    // in ownDir
 )
 
-// takeOwnership locks dir and leaves the marker in it. Nothing else in dir has
-// been looked at before: RocketMQ recovers first and locks afterwards.
+// takeOwnership locks dir. Nothing else in dir has been looked at before:
+// RocketMQ recovers first and locks afterwards.
 func takeOwnership(c Config, dir string) (*owner, error) {
 	if err := c.fs.MkdirAll(dir, c.DirMode); err != nil {
 		return nil, describeDir(dir, err)
@@ -64,9 +64,6 @@ func takeOwnership(c Config, dir string) (*owner, error) {
 			err = &LockedError{Dir: dir, Owner: string(who)}
 		}
 		return nil, errors.Join(err, lock.Close())
-	}
-	if err := o.mark(c); err != nil {
-		return nil, errors.Join(describeDir(dir, err), o.release(false))
 	}
 	return o, nil
 }
@@ -93,6 +90,14 @@ func openOrCreate(fsys segment.FS, path string, mode fs.FileMode) (segment.Handl
 
 // mark writes what RocketMQ writes into lock, who we are, and the marker.
 func (o *owner) mark(c Config) error {
+	o.fs = c.fs // which may have a reserve
+	if err := o.leaveMark(c); err != nil {
+		return describeDir(o.dir, err)
+	}
+	return nil
+}
+
+func (o *owner) leaveMark(c Config) error {
 	if err := o.label(); err != nil {
 		return err
 	}

@@ -19,7 +19,9 @@ type recoveryPoint struct {
 	LogOffset  message.LogOffset `json:"logOffset"`
 	Last       lastRecord        `json:"last"`
 	// Index is the log offset before which everything is in the index, on disk.
-	Index message.LogOffset `json:"index"`
+	// IndexFiles are those that have entries.
+	Index      message.LogOffset `json:"index"`
+	IndexFiles []indexPoint      `json:"indexFiles,omitempty"`
 
 	SegmentSize int64 `json:"segmentSize"`
 
@@ -40,6 +42,12 @@ type queuePoint struct {
 	QueueID int32               `json:"queueId"`
 	First   message.QueueOffset `json:"first"`
 	Max     message.QueueOffset `json:"max"`
+}
+
+// indexPoint names an index file and the log offset of its last record then.
+type indexPoint struct {
+	Name string            `json:"name"`
+	End  message.LogOffset `json:"end"`
 }
 
 const pointFile = "recovery.json"

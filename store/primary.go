@@ -60,7 +60,7 @@ func (s *DefaultMessageStore) loadPrimary() error {
 	case errors.Is(err, fs.ErrNotExist):
 		s.primary = primary{Format: formatVersion, StoreHost: drawHost().String()}
 		err = s.savePrimary()
-	case err == nil && s.primary.Format > formatVersion:
+	case s.primary.Format > formatVersion: // whatever else is in it
 		err = &FormatError{Path: filepath.Join(s.dir, ownDir, primaryFile), Got: s.primary.Format, Most: formatVersion}
 	}
 	if err != nil {

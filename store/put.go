@@ -21,26 +21,52 @@ import (
 // the sync failed: the message will not be seen before the store is opened
 // again, and perhaps then. After every other error nothing was stored and no
 // queue offset used: *message.LimitError and *message.IllegalError for the
-// message, message.ErrClosed, message.ErrDiskFull, commitlog.ErrNoSegment when
-// the next file could not be made, ctx's error.
+// message, message.ErrClosed, message.ErrDiskFull (see Config.WhenFull),
+// commitlog.ErrNoSegment when the next file could not be made, ctx's error.
 //
 // ctx bounds all waiting: for room, for a dispatcher that lags by more than
 // Config.MaxDispatchLag, for the sync.
 //
 // Source: RocketMQ store/DefaultMessageStore.java, asyncPutMessage.
 func (s *DefaultMessageStore) PutMessage(ctx context.Context, m *message.MessageExtBrokerInner) (PutMessageResult, error) {
+	p, refusal, err := s.place(ctx, m, nil)
+	if err != nil {
+		return refusal, err
+	}
+	return s.wait(ctx, p, s.placed(p, one(m)), m.NoWait)
+}
+
+// one is the result for m, without its place.
+func one(m *message.MessageExtBrokerInner) PutMessageResult {
+	return PutMessageResult{Count: 1, StoreHost: m.StoreHost}
+}
+
+// place is the part of a put before the wait for a sync; then, if not nil, hears
+// of that. On an error it returns the answer.
+func (s *DefaultMessageStore) place(ctx context.Context, m *message.MessageExtBrokerInner, then *asyncPut) (p commitlog.Placement, refusal PutMessageResult, err error) {
 	counter, err := s.check(&m.MessageExt)
 	if err != nil {
-		return s.refused(fmt.Errorf("put: %w", err), string(m.Properties))
+		refusal, err = s.refused(fmt.Errorf("put: %w", err), string(m.Properties))
+		return p, refusal, err
 	}
 	if err := s.admit(ctx); err != nil {
-		return s.refused(err, "")
+		refusal, err = s.refused(err, "")
+		return p, refusal, err
 	}
-	p, err := s.log.Append(ctx, &m.MessageExt, counter)
-	if err != nil {
-		return s.refused(fmt.Errorf("put: %w", err), "")
+	for sh := (shortage{}); ; {
+		if then == nil {
+			p, err = s.log.Append(ctx, &m.MessageExt, counter)
+		} else {
+			p, err = s.log.AppendThen(ctx, &m.MessageExt, counter, then)
+		}
+		if err == nil {
+			return p, refusal, nil
+		}
+		if err := s.makeRoom(ctx, err, &sh); err != nil {
+			refusal, err = s.refused(fmt.Errorf("put: %w", err), "")
+			return p, refusal, err
+		}
 	}
-	return s.finish(ctx, p, PutMessageResult{Count: 1, StoreHost: m.StoreHost}, m.NoWait)
 }
 
 // PutMessages stores a batch: its messages get consecutive queue offsets, stand
@@ -49,33 +75,59 @@ func (s *DefaultMessageStore) PutMessage(ctx context.Context, m *message.Message
 // An empty batch, one in transaction and one with a delay are refused. It
 // returns like PutMessage.
 func (s *DefaultMessageStore) PutMessages(ctx context.Context, b *message.MessageExtBatch) (PutMessageResult, error) {
+	p, r, err := s.placeBatch(ctx, b, nil)
+	if err != nil {
+		return r, err
+	}
+	return s.wait(ctx, p, s.placed(p, r), b.NoWait)
+}
+
+// placeBatch is place for a batch. Without an error r has what placed does not
+// set; then, if not nil, gets it before it can be called.
+func (s *DefaultMessageStore) placeBatch(ctx context.Context, b *message.MessageExtBatch, then *asyncPut) (p commitlog.Placement, r PutMessageResult, err error) {
 	if err := s.checkBatch(b); err != nil {
-		return s.refused(fmt.Errorf("put batch: %w", err), "")
+		r, err = s.refused(fmt.Errorf("put batch: %w", err), "")
+		return p, r, err
 	}
 	if err := s.admit(ctx); err != nil {
-		return s.refused(err, "")
+		r, err = s.refused(err, "")
+		return p, r, err
 	}
 	records := batches.Get().(*commitlog.Batch)
 	defer batches.Put(records)
-	if err := records.Encode(b, s.host, s.cfg.MaxBodySize, s.cfg.MaxBodySize+message.MaxRecordOverhead); err != nil {
-		r, err := s.refused(fmt.Errorf("put: %w", err), "")
+	if err := records.Encode(b, s.host, s.cfg.MaxBodySize, s.cfg.MaxBodySize+message.MaxRecordOverhead, s.cfg.AppendPropertyCRC); err != nil {
+		r, err = s.refused(fmt.Errorf("put: %w", err), "")
 		if errors.Is(err, message.ErrCorrupt) { // it is the batch that can not be read
 			r.Status = PutMessageIllegal
 		}
-		return r, err
+		return p, r, err
 	}
 	if records.Len() == 0 {
-		return s.refused(fmt.Errorf("put: %w", &message.IllegalError{Field: "batch", Reason: "has no message"}), "")
+		r, err = s.refused(fmt.Errorf("put: %w", &message.IllegalError{Field: "batch", Reason: "has no message"}), "")
+		return p, r, err
 	}
 	counter := s.counters.find(b.Topic, b.QueueID)
 	if counter == nil { // each record has passed the check of its topic
 		counter = s.counters.set(b.Topic, b.QueueID, 0)
 	}
-	p, err := s.log.AppendBatch(ctx, records, counter)
-	if err != nil {
-		return s.refused(fmt.Errorf("put: %w", err), "")
+	r = PutMessageResult{Count: records.Len(), Offsets: records.LogOffsets(0), StoreHost: b.StoreHost}
+	if then != nil {
+		then.result = r
 	}
-	return s.finish(ctx, p, PutMessageResult{Count: records.Len(), Offsets: records.LogOffsets(p.LogOffset), StoreHost: b.StoreHost}, b.NoWait)
+	for sh := (shortage{}); ; {
+		if then == nil {
+			p, err = s.log.AppendBatch(ctx, records, counter)
+		} else {
+			p, err = s.log.AppendBatchThen(ctx, records, counter, then)
+		}
+		if err == nil {
+			return p, r, nil
+		}
+		if err := s.makeRoom(ctx, err, &sh); err != nil {
+			r, err = s.refused(fmt.Errorf("put: %w", err), "")
+			return p, r, err
+		}
+	}
 }
 
 // check refuses what would harm the log, and returns the counter of the queue.
@@ -107,8 +159,8 @@ func (s *DefaultMessageStore) checkBatch(b *message.MessageExtBatch) error {
 	return nil
 }
 
-// admit lets a put through: not when the store is closed, and not while the
-// dispatcher lags too far behind.
+// admit lets a put through: not when the store is closed, not while the disk
+// counts as full, and not while the dispatcher lags too far behind.
 func (s *DefaultMessageStore) admit(ctx context.Context) error {
 	if err := s.checkOpen(); err != nil {
 		return err
@@ -116,13 +168,18 @@ func (s *DefaultMessageStore) admit(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	if s.disk.full.Load() {
+		if err := s.admitDisk(ctx); err != nil {
+			return err
+		}
+	}
 	if int64(s.log.Visible()) < s.lagCheck.Load() {
 		return nil
 	}
 	end := s.log.Visible()
 	lagging, lag := s.dispatcher, s.dispatcher.Lag()
 	if s.index != nil {
-		if l := s.index.lag(); l > lag {
+		if l := s.index.lag(s.cfg.MaxDispatchLag / 2); l > lag {
 			lagging, lag = s.index.dispatcher, l
 		}
 	}
@@ -139,27 +196,44 @@ func (s *DefaultMessageStore) admit(ctx context.Context) error {
 	return nil
 }
 
-// finish announces what was placed, and waits for its sync where that was
-// promised.
-func (s *DefaultMessageStore) finish(ctx context.Context, p commitlog.Placement, r PutMessageResult, noWait bool) (PutMessageResult, error) {
+// placed announces what was placed, and completes r, in which the offsets of a
+// batch count from its first record.
+func (s *DefaultMessageStore) placed(p commitlog.Placement, r PutMessageResult) PutMessageResult {
+	s.stats.putMessages.Add(int64(r.Count))
+	s.stats.putBytes.Add(int64(p.Bytes))
+	if s.cfg.Flush == FlushAsync {
+		s.notify()
+		s.flushLater()
+	} else {
+		kick(s.flushKick)
+	}
+	return s.resultAt(p, r)
+}
+
+// resultAt says in r where p is.
+func (s *DefaultMessageStore) resultAt(p commitlog.Placement, r PutMessageResult) PutMessageResult {
 	r.LogOffset, r.QueueOffset, r.Bytes, r.StoreTimestamp = p.LogOffset, p.QueueOffset, p.Bytes, p.StoreTimestamp
+	for i := range r.Offsets {
+		r.Offsets[i] += p.LogOffset
+	}
 	if r.StoreHost == (message.Host{}) {
 		r.StoreHost = s.host
 	}
-	s.stats.putMessages.Add(int64(r.Count))
-	s.stats.putBytes.Add(int64(r.Bytes))
-	if s.cfg.Flush == FlushAsync {
-		s.dispatcher.Notify()
-		if !s.flushPending.Load() && !s.flushPending.Swap(true) {
-			kick(s.flushKick)
-		}
+	return r
+}
+
+// wait waits for the sync of p where that was promised.
+func (s *DefaultMessageStore) wait(ctx context.Context, p commitlog.Placement, r PutMessageResult, noWait bool) (PutMessageResult, error) {
+	if s.cfg.Flush == FlushAsync || noWait {
 		return r, nil
 	}
-	kick(s.flushKick)
-	if noWait {
-		return r, nil
-	}
-	switch err := s.log.Wait(ctx, p, s.cfg.FlushTimeout); {
+	return s.synced(r, s.log.Wait(ctx, p, s.cfg.FlushTimeout))
+}
+
+// synced makes the answer to a put whose message was placed, from how its sync
+// ended.
+func (s *DefaultMessageStore) synced(r PutMessageResult, err error) (PutMessageResult, error) {
+	switch {
 	case err == nil:
 		return r, nil
 	case errors.Is(err, message.ErrFlush):

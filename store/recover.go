@@ -83,7 +83,8 @@ func (s *DefaultMessageStore) recover(ctx context.Context) error {
 		return err
 	}
 	pointErr := readOwn(s.cfg.fs, s.dir, pointFile, &point)
-	if pointErr != nil || point.Generation != s.primary.Generation {
+	ours := pointErr == nil && point.Generation == s.primary.Generation
+	if !ours {
 		point = recoveryPoint{SegmentSize: point.SegmentSize}
 	}
 	if err := s.checkSegmentSize(point, pointErr == nil); err != nil {
@@ -120,21 +121,18 @@ func (s *DefaultMessageStore) recover(ctx context.Context) error {
 	if err := s.settleQueues(); err != nil {
 		return err
 	}
-	if err := s.openIndex(point); err != nil {
+	if err := s.openIndex(); err != nil {
 		return err
 	}
-	if s.writtenByOthers(point) {
+	if ours && s.writtenByOthers() {
 		return s.newGeneration()
 	}
 	return nil
 }
 
-// writtenByOthers reports whether the log is not as we left it.
-func (s *DefaultMessageStore) writtenByOthers(point recoveryPoint) bool {
-	if !s.recovery.FromPoint {
-		return s.recovery.LogEnd > s.recovery.LogStart
-	}
-	return s.recovery.Clean && s.recovery.LogEnd != point.LogOffset
+// writtenByOthers reports whether the log is not as we left it with our point.
+func (s *DefaultMessageStore) writtenByOthers() bool {
+	return !s.recovery.FromPoint || s.recovery.Clean && s.recovery.Records > 0
 }
 
 // checkSegmentSize refuses a log whose only file, by which its size is known,

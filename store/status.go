@@ -33,7 +33,9 @@ func (s PutMessageStatus) Stored() bool { return s == PutOK || s == PutFlushDisk
 // GetMessageStatus is RocketMQ's status of a get. Its text is RocketMQ's name.
 type GetMessageStatus uint8
 
-// The statuses that this store gives.
+// The statuses that this store gives. RocketMQ's NO_MATCHED_LOGIC_QUEUE is not
+// among them, and RocketMQ does not give it either: there a queue comes into being
+// when it is asked for, and answers NO_MESSAGE_IN_QUEUE.
 const (
 	GetFound               GetMessageStatus = iota
 	GetNoMatchedMessage                     // the filter let nothing through; go on at NextBeginOffset

@@ -39,6 +39,21 @@ type DefaultMessageStore struct {
 
 	checkpoint checkpoint    // used by the maintenance goroutine, and by Open and teardown
 	point      recoveryPoint // as it is on disk
+	pointDue   bool          // it may name what is gone
+
+	// Room and retention; see clean.go and full.go.
+	logFS      segment.FS // for the log; cfg.fs asks the reserve when the disk is full
+	reserve    *reserve
+	disk       *disk
+	followers  []follower
+	consumed   atomic.Pointer[Consumed]
+	room       room
+	cleanings  chan cleaning
+	cleanKick  chan struct{}                   // there may be something to remove, or a put waits for room
+	rolledKick chan struct{}                   // the log has gone on to another file
+	followed   message.LogOffset               // followers hold nothing before it; of the maintenance goroutine, like the next two
+	forced     time.Time                       // when files were last removed for the use of the disk alone
+	storedLast map[message.LogOffset]time.Time // of some files, by their start
 
 	_              [64]byte            // what the dispatcher writes for each record is apart from what puts read
 	lastDispatched atomic.Int64        // log offset of the last record dispatched, -1 for none
@@ -49,6 +64,7 @@ type DefaultMessageStore struct {
 
 	flushKick    chan struct{} // there is something to sync in the log
 	flushPending atomic.Bool   // FlushAsync: a kick was sent and its sync has not begun
+	flushNow     chan struct{} // FlushAsync: do not wait for the interval
 	queuesKick   chan struct{} // consume queues have something to sync
 	queuesDirty  atomic.Bool
 	stop         chan struct{} // ends the goroutines
@@ -87,10 +103,14 @@ func Open(ctx context.Context, dir string, cfg Config) (*DefaultMessageStore, er
 	}
 	s := &DefaultMessageStore{
 		cfg: cfg, dir: dir,
-		flushKick: make(chan struct{}, 1), queuesKick: make(chan struct{}, 1),
-		stop: make(chan struct{}), hurry: make(chan struct{}), torndown: make(chan struct{}),
+		flushKick: make(chan struct{}, 1), flushNow: make(chan struct{}, 1), queuesKick: make(chan struct{}, 1),
+		cleanings: make(chan cleaning), cleanKick: make(chan struct{}, 1), rolledKick: make(chan struct{}, 1),
+		storedLast: make(map[message.LogOffset]time.Time),
+		stop:       make(chan struct{}), hurry: make(chan struct{}), torndown: make(chan struct{}),
 	}
-	s.cfg.fs = segment.Rooted(cfg.fs, dir)
+	s.logFS = segment.Rooted(cfg.fs, dir)
+	s.cfg.fs = s.logFS
+	s.disk = newDisk(s.cfg, dir)
 	s.lastDispatched.Store(-1)
 	if err := s.open(ctx); err != nil {
 		return nil, fmt.Errorf("open store: %w%s", errors.Join(typed(err), s.abandon()), advice(err, dir))
@@ -111,6 +131,13 @@ func (s *DefaultMessageStore) open(ctx context.Context) error {
 	if s.owner, err = takeOwnership(s.cfg, s.dir); err != nil {
 		return err
 	}
+	if s.reserve, err = openReserve(s.logFS, s.dir, s.cfg.FileMode, func() { kick(s.cleanKick) }); err != nil {
+		return err
+	}
+	s.cfg.fs = sparing{s.logFS, s.reserve}
+	if err := s.owner.mark(s.cfg); err != nil {
+		return err
+	}
 	if err := s.loadPrimary(); err != nil {
 		return err
 	}
@@ -118,6 +145,9 @@ func (s *DefaultMessageStore) open(ctx context.Context) error {
 		return err
 	}
 	if err := s.recover(ctx); err != nil {
+		return err
+	}
+	if err := s.reserve.resize(s.cfg.Reserve); err != nil {
 		return err
 	}
 	s.recovery.Took = time.Since(began)
@@ -130,9 +160,11 @@ func (s *DefaultMessageStore) openFiles() error {
 		return err
 	}
 	logCfg := commitlog.Config{
-		FS: s.cfg.fs, Dir: filepath.Join(s.dir, "commitlog"), FileSize: s.cfg.SegmentSize,
+		FS: s.logFS, Dir: filepath.Join(s.dir, "commitlog"), FileSize: s.cfg.SegmentSize,
 		FileMode: s.cfg.FileMode, DirMode: s.cfg.DirMode,
-		Staged: s.cfg.Flush == FlushSync, Now: s.cfg.Now, StoreHost: s.host, DelayLevels: levels, Damaged: s.damaged,
+		Staged: s.cfg.Flush == FlushSync, SyncTimeout: s.cfg.FlushTimeout, MaxDirty: s.cfg.MaxDirtyBytes, WantFlush: s.flushSoon,
+		AppendCRC: s.cfg.AppendPropertyCRC, Now: s.cfg.Now, StoreHost: s.host, DelayLevels: levels, Damaged: s.damaged,
+		Permit: s.permitFile, Rolled: func() { kick(s.rolledKick) },
 	}
 	s.log, err = commitlog.Open(logCfg)
 	if errors.Is(err, segment.ErrUnknownSize) {
@@ -142,12 +174,19 @@ func (s *DefaultMessageStore) openFiles() error {
 	if err != nil {
 		return err
 	}
+	if s.cfg.Reserve, err = s.reserveSize(); err != nil {
+		return err
+	}
 	s.cfg.MaxBodySize = int(min(int64(s.cfg.MaxBodySize), s.log.FileSize()-recordRoom)) // the files that are there may be smaller
 	s.queues, err = consumequeue.OpenTable(consumequeue.Config{
 		FS: s.cfg.fs, Dir: filepath.Join(s.dir, "consumequeue"), FileSize: s.cfg.ConsumeQueueFileSize,
 		Default: DefaultConsumeQueueFileSize, FileMode: s.cfg.FileMode, DirMode: s.cfg.DirMode,
 	})
-	return err
+	if err != nil {
+		return err
+	}
+	s.followers = []follower{s.queues}
+	return nil
 }
 
 // abandon gives everything back after Open failed. A store that was closed
@@ -163,6 +202,9 @@ func (s *DefaultMessageStore) abandon() error {
 	if s.log != nil {
 		errs = append(errs, s.log.Close())
 	}
+	if s.reserve != nil {
+		errs = append(errs, s.reserve.close())
+	}
 	if s.owner != nil {
 		errs = append(errs, s.owner.release(s.owner.wasClean))
 	}
@@ -171,6 +213,7 @@ func (s *DefaultMessageStore) abandon() error {
 
 // start begins what runs until Close.
 func (s *DefaultMessageStore) start() {
+	s.disk.look()
 	s.log.Start(s.recovery.LogEnd, s.recovery.lastTime)
 	s.dispatcher = dispatcher.Start(dispatcher.Config{
 		Source: s.log, Sinks: []dispatcher.Sink{(*queueSink)(s), &s.arrivals},
@@ -181,6 +224,7 @@ func (s *DefaultMessageStore) start() {
 	}
 	s.background.Go(s.flushLoop)
 	s.background.Go(s.maintainLoop)
+	kick(s.cleanKick)
 }
 
 // Dir is the absolute path of the store.
@@ -234,8 +278,9 @@ func (s *DefaultMessageStore) Shutdown(ctx context.Context) error {
 func (s *DefaultMessageStore) teardown() {
 	defer close(s.torndown)
 	s.log.Seal()
+	s.room.announce() // nobody waits for room in a log that is sealed
 	errs := []error{s.log.Flush()}
-	s.dispatcher.Notify()
+	s.notify()
 	ctx, cancel := contextUntil(s.hurry)
 	errs = append(errs, s.dispatcher.Wait(ctx, s.log.Visible()))
 	s.finishIndex(ctx)
@@ -251,7 +296,7 @@ func (s *DefaultMessageStore) teardown() {
 	if s.index != nil {
 		errs = append(errs, s.index.files.Close())
 	}
-	errs = append(errs, s.queues.Close(), s.log.Close(), s.owner.release(clean))
+	errs = append(errs, s.queues.Close(), s.log.Close(), s.reserve.close(), s.owner.release(clean))
 	if err := errors.Join(errs...); err != nil {
 		s.closeErr = fmt.Errorf("close store: %w", typed(err))
 	}

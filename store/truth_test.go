@@ -95,6 +95,9 @@ func (tr *truth) verify(s *DefaultMessageStore, kept int) (found, error) {
 	if err := s.WaitDispatched(context.Background(), s.MaxOffset()); err != nil {
 		return f, err
 	}
+	if err := s.WaitIndexed(context.Background(), s.MaxOffset()); err != nil {
+		return f, err
+	}
 	var errs []error
 	_, err := s.log.Scan(s.MinOffset(), s.MaxOffset(), func(r *message.DispatchRequest) error {
 		if err := tr.record(s, r.View.Message(), &f); err != nil {
@@ -125,7 +128,7 @@ func (tr *truth) record(s *DefaultMessageStore, m message.MessageExt, f *found) 
 	switch {
 	case !ok:
 		return fmt.Errorf("was never sent: topic %q, body %.30q", m.Topic, m.Body)
-	case m.Topic != sent.Topic || m.QueueID != queueID || m.Properties != sent.Properties || m.Flag != sent.Flag:
+	case m.Topic != sent.Topic || m.QueueID != queueID || m.Properties.WithoutCRC32(false) != sent.Properties || m.Flag != sent.Flag:
 		return fmt.Errorf("differs from what was sent: topic %q, queue %d, flag %d, properties %.60q; sent were %q, %d, %d, %.60q",
 			m.Topic, m.QueueID, m.Flag, m.Properties, sent.Topic, queueID, sent.Flag, sent.Properties)
 	case message.BodyCRC(m.Body) != m.BodyCRC:
@@ -170,6 +173,57 @@ func (f *found) readQueue(s *DefaultMessageStore, k queueKey, n message.QueueOff
 	return nil
 }
 
+// queryAll asks for every key of what was found, and wants the messages that
+// have it; and no more entries in the index than there are keys.
+func (f found) queryAll(s *DefaultMessageStore) error {
+	want := make(map[[2]string][]message.LogOffset)
+	keys, entries := 0, 0
+	for _, m := range f.messages {
+		for _, key := range keysOf(m) {
+			k := [2]string{m.Topic, key}
+			want[k] = append(want[k], m.LogOffset)
+			keys++
+		}
+	}
+	for _, x := range s.index.files.Files() {
+		entries += int(x.Header.Count) - 1
+	}
+	if entries != keys {
+		return fmt.Errorf("the index has %d entries, and the log %d keys", entries, keys)
+	}
+	for k, offsets := range want {
+		slices.Sort(offsets)
+		offsets = offsets[max(0, len(offsets)-s.cfg.MaxQueryResults):]
+		if got, err := offsetsOf(s, KeyQuery{Topic: k[0], Key: k[1]}); err != nil || !slices.Equal(got, offsets) {
+			return fmt.Errorf("key %q of topic %q is at %v, the index says %v: %w", k[1], k[0], offsets, got, err)
+		}
+	}
+	return nil
+}
+
+// keysOf lists the keys of a message that was not rolled back.
+func keysOf(m message.MessageExt) (keys []string) {
+	if unique, ok := m.Properties.Get(message.PropertyUniqueKey); ok {
+		keys = append(keys, unique)
+	}
+	words, _ := m.Properties.Get(message.PropertyKeys)
+	return append(keys, strings.Fields(words)...)
+}
+
+// offsetsOf is where the messages of an answer are.
+func offsetsOf(s *DefaultMessageStore, q KeyQuery) ([]message.LogOffset, error) {
+	r, err := s.QueryMessage(context.Background(), q)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Release()
+	var offsets []message.LogOffset
+	for _, v := range r.Messages {
+		offsets = append(offsets, v.LogOffset())
+	}
+	return offsets, nil
+}
+
 // complete checks that nothing is missing.
 func (tr *truth) complete(s *DefaultMessageStore, kept int, f found) error {
 	tr.mu.Lock()
@@ -190,11 +244,11 @@ func (tr *truth) complete(s *DefaultMessageStore, kept int, f found) error {
 	return nil
 }
 
-// verifyDir opens dir several times: all of them see the same, those after the
-// first change nothing, and the last one goes on numbering where the first
-// ended.
+// verifyDir opens dir several times: the first finds every key, all of them see
+// the same, those after the first change nothing, and the last one goes on
+// numbering where the first ended.
 func (tr *truth) verifyDir(dir string, cfg Config, kept int) (found, error) {
-	f, before, err := tr.visit(dir, cfg, kept, nil)
+	f, before, err := tr.visit(dir, cfg, kept, found.queryAll)
 	if err != nil {
 		return f, err
 	}
@@ -203,12 +257,12 @@ func (tr *truth) verifyDir(dir string, cfg Config, kept int) (found, error) {
 		return f, fmt.Errorf("second open: %w", err)
 	}
 	if d := difference(before, after); d != "" {
-		return f, fmt.Errorf("the second open changed files: %s", d)
+		return f, fmt.Errorf("the second open changed files: %s; it did %+v, the first %+v", d, again.recovery, f.recovery)
 	}
 	if !again.recovery.Clean || !maps.Equal(f.queues, again.queues) || len(f.messages) != len(again.messages) {
 		return f, fmt.Errorf("the second open found something else: %v, first %v", again.queues, f.queues)
 	}
-	_, _, err = tr.visit(dir, cfg, kept, func(s *DefaultMessageStore) error {
+	_, _, err = tr.visit(dir, cfg, kept, func(_ found, s *DefaultMessageStore) error {
 		for k, n := range f.queues {
 			r, err := s.PutMessage(context.Background(), inner(k.topic, k.id, "one more"))
 			if err != nil || r.QueueOffset != n {
@@ -230,14 +284,14 @@ func (tr *truth) verifyDir(dir string, cfg Config, kept int) (found, error) {
 }
 
 // visit opens dir, verifies it, lets more do more, and closes it.
-func (tr *truth) visit(dir string, cfg Config, kept int, more func(*DefaultMessageStore) error) (f found, files map[string]string, err error) {
+func (tr *truth) visit(dir string, cfg Config, kept int, more func(found, *DefaultMessageStore) error) (f found, files map[string]string, err error) {
 	s, err := Open(context.Background(), dir, cfg)
 	if err != nil {
 		return f, nil, err
 	}
 	f, err = tr.verify(s, kept)
 	if err == nil && more != nil {
-		err = more(s)
+		err = more(f, s)
 	}
 	if err := errors.Join(err, s.Close()); err != nil {
 		return f, nil, err

@@ -9,18 +9,42 @@ import (
 	"golang.org/x/term"
 )
 
-// newProgress returns a bar for total bytes (-1: unknown), nil if w is no
-// terminal.
-func newProgress(w io.Writer, total int64) *progressbar.ProgressBar {
+// newProgress returns a bar for total bytes (-1: unknown) that says what is being
+// done, nil if w is no terminal.
+func newProgress(w io.Writer, doing string, total int64) *progressbar.ProgressBar {
 	f, ok := w.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) {
 		return nil
 	}
 	return progressbar.NewOptions64(total,
 		progressbar.OptionSetWriter(w),
-		progressbar.OptionSetDescription("sending"),
+		progressbar.OptionSetDescription(doing),
 		progressbar.OptionShowBytes(true),
 		progressbar.OptionThrottle(100*time.Millisecond),
 		progressbar.OptionClearOnFinish(),
 	)
+}
+
+// progress is a bar that begins with its first step.
+type progress struct {
+	w     io.Writer
+	doing string
+	bar   *progressbar.ProgressBar
+}
+
+// set says how far the work is. A bar that can not be drawn is no reason to stop.
+func (p *progress) set(done, total int64) {
+	if p.bar == nil {
+		p.bar = newProgress(p.w, p.doing, total)
+	}
+	if p.bar != nil {
+		_ = p.bar.Set64(done)
+	}
+}
+
+// end takes the bar away.
+func (p *progress) end() {
+	if p.bar != nil {
+		_ = p.bar.Finish()
+	}
 }

@@ -261,7 +261,7 @@ func TestInfo(t *testing.T) {
 func TestVerify(t *testing.T) {
 	dir := t.TempDir()
 	ok(t, "a\nb\n", "send", dir)
-	require.Equal(t, "2 records in 1 log files, 2 units in 1 queues: 0 errors, 0 notes\n", ok(t, "", "verify", dir))
+	require.Equal(t, "2 records in 1 log files, 2 units in 1 queues, 2 entries in 1 index files: 0 errors, 0 notes\n", ok(t, "", "verify", dir))
 
 	logFile := filepath.Join(dir, "commitlog", fmt.Sprintf("%020d", 0))
 	f, err := os.OpenFile(logFile, os.O_RDWR, 0)

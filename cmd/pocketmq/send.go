@@ -120,7 +120,7 @@ func (f sendFlags) message() (pocketmq.Message, error) {
 // sendAll sends batches until there are no more, and returns what was
 // acknowledged.
 func (c *cli) sendAll(ctx context.Context, send sender, batches <-chan batch, size int64) (messages int, bytes int64, err error) {
-	bar := newProgress(c.stderr, size)
+	bar := newProgress(c.stderr, "sending", size)
 	if bar != nil {
 		defer func() { _ = bar.Finish() }() // wipes the bar away
 	}

@@ -15,8 +15,8 @@ func (c *cli) verify() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify DIR",
 		Short: "Check every byte that has a meaning",
-		Long: "verify reads the whole log and all consume queues, compares them, and lists everything that is wrong. It\n" +
-			"changes nothing, and the store may be in use.\n\n" +
+		Long: "verify reads every file of a store, compares them, and lists everything that is wrong: what, in which file, at\n" +
+			"which byte, its kind, and what to run. It changes nothing, and the store may be in use.\n\n" +
 			"Exit status: 0 for no error, 1 for errors, 2 when it could not be read. Notes are no errors.",
 		Example: "  pocketmq verify /var/lib/queue",
 		Args:    cobra.ExactArgs(1),
@@ -37,7 +37,8 @@ func (c *cli) runVerify(ctx context.Context, dir string, asJSON bool) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	w := bufio.NewWriter(c.stdout)
-	sum, err := inspect.Verify(ctx, dir, func(f inspect.Finding) {
+	bar := progress{w: c.stderr, doing: "verifying"}
+	sum, err := inspect.VerifyWith(ctx, dir, inspect.VerifyConfig{Progress: bar.set, Found: func(f inspect.Finding) {
 		var err error
 		if asJSON {
 			err = encodeJSON(w, f, "")
@@ -47,7 +48,8 @@ func (c *cli) runVerify(ctx context.Context, dir string, asJSON bool) error {
 		if err != nil {
 			stop(err)
 		}
-	})
+	}})
+	bar.end()
 	if cause := context.Cause(ctx); err != nil && cause != nil {
 		err = cause // Ctrl-C, or nobody who reads
 	}
@@ -67,7 +69,14 @@ func printSummary(w *bufio.Writer, s inspect.Summary, asJSON bool) error {
 	if asJSON {
 		return encodeJSON(w, jsonSummary{s}, "")
 	}
-	_, err := fmt.Fprintf(w, "%d records in %d log files, %d units in %d queues: %d errors, %d notes\n",
-		s.Records, s.LogFiles, s.Units, s.Queues, s.Errors, s.Notes)
+	state := ""
+	if s.Marked {
+		state = "; in use, or not closed properly"
+		if s.Owner != "" {
+			state += ", by " + s.Owner
+		}
+	}
+	_, err := fmt.Fprintf(w, "%d records in %d log files, %d units in %d queues, %d entries in %d index files%s: %d errors, %d notes\n",
+		s.Records, s.LogFiles, s.Units, s.Queues, s.IndexEntries, s.IndexFiles, state, s.Errors, s.Notes)
 	return err
 }

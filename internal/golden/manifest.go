@@ -174,9 +174,16 @@ type LookResult struct {
 	MsgID                     string
 }
 
+// QueryResult is RocketMQ's answer to queryMessage.
+type QueryResult struct {
+	Offsets                  []int64 // log offsets, in the order of the answer
+	IndexLastUpdateTimestamp int64   // store time of the newest record that has an entry
+	IndexLastUpdatePhyoffset int64   // its log offset
+}
+
 // Answer decodes the result into the type that belongs to the question:
-// *GetResult, *LookResult (both nil for null), or int64. Other questions, and
-// those that raised an exception, give an error.
+// *GetResult, *LookResult (both nil for null), *QueryResult, or int64. Results
+// that are exceptions give an error.
 func (r Read) Answer() (any, error) {
 	switch r.Op {
 	case "getMessage":
@@ -186,7 +193,8 @@ func (r Read) Answer() (any, error) {
 		var v *LookResult
 		return v, r.decode(&v)
 	case "queryMessage":
-		return nil, fmt.Errorf("%s has no typed result", r.Op)
+		var v *QueryResult
+		return v, r.decode(&v)
 	}
 	var n int64
 	err := r.decode(&n)

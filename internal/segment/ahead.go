@@ -13,6 +13,10 @@ import (
 type AheadConfig struct {
 	Window   int64 // most bytes to keep ready before the writer; at least one page. A slow writer gets less
 	Populate bool  // also fill the window with zeros and make its pages present and writable, for writers that store through the mapping
+
+	// Permit, if not nil, is asked before each new file, by the goroutine that would make it. Its error is that of the
+	// attempt: one that matches ErrNoSpace stands for a full disk.
+	Permit func() error
 }
 
 // Ahead prepares space before one writer, in a goroutine of its own: it allocates blocks in steps and makes the next
@@ -271,6 +275,11 @@ func (a *Ahead) nextFile() (base, due int64) {
 func (a *Ahead) fileFor(off int64) (*File, error) {
 	if f := a.files.Acquire(off); f != nil {
 		return f, nil
+	}
+	if a.cfg.Permit != nil {
+		if err := a.cfg.Permit(); err != nil {
+			return nil, err
+		}
 	}
 	f, err := a.files.Create(off - off%a.files.size)
 	if err != nil {

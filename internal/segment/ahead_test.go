@@ -225,3 +225,28 @@ func TestAheadPreparesAsMuchAsTheWriterNeeds(t *testing.T) {
 	}
 	require.NoError(t, a.Close())
 }
+
+// TestAheadAsksBeforeEachFile: a refusal is the error of who waits for that file, and of nobody else.
+func TestAheadAsksBeforeEachFile(t *testing.T) {
+	s := openIn(t, t.TempDir(), Config{})
+	var mu sync.Mutex
+	allowed := 1
+	a := s.StartAhead(0, AheadConfig{Window: 8 << 10, Permit: func() error {
+		mu.Lock()
+		defer mu.Unlock()
+		if allowed == 0 {
+			return ErrNoSpace
+		}
+		allowed--
+		return nil
+	}})
+	require.NoError(t, a.Wait(t.Context(), testSize))
+	a.Advance(testSize - 10)
+	require.ErrorIs(t, a.Wait(t.Context(), testSize+10), ErrNoSpace)
+	require.Len(t, s.Snapshot(), 1)
+	mu.Lock()
+	allowed = 1
+	mu.Unlock()
+	require.NoError(t, a.Wait(t.Context(), testSize+10))
+	require.NoError(t, a.Close())
+}

@@ -18,10 +18,11 @@ type File struct {
 	handle           Handle
 	view             Mapping
 
-	pins    atomic.Int32 // number of pins, plus retired
-	drop    atomic.Bool  // remove the name when the last pin is gone
-	prepare sync.Mutex   // one allocation at a time
-	blocks  atomic.Int64 // bytes from the start that have blocks
+	pins    atomic.Int32                    // number of pins, plus retired
+	drop    atomic.Bool                     // remove the name when the last pin is gone
+	prepare sync.Mutex                      // one allocation at a time
+	blocks  atomic.Int64                    // bytes from the start that have blocks
+	seen    atomic.Pointer[[]atomic.Uint32] // see MakeResident; nil before the first
 }
 
 // openFile maps the first size bytes of an open file. The file takes the handle over only if there is no error.

@@ -88,6 +88,9 @@ type Mapping interface {
 	// The bytes stay, and are mapped again by the next access.
 	Drop(off, n int64) error
 
+	// Resident reports whether a range is known to be in memory.
+	Resident(off, n int64) bool
+
 	// Caught returns the error, matching ErrFault, for a recovered fault inside this mapping, and panics with the
 	// value otherwise.
 	Caught(recovered any) error
