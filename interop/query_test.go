@@ -1,6 +1,7 @@
 package interop
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -28,6 +29,21 @@ func (t *truth) answersTo(q question, looks map[int64]*seen) []int64 {
 	}
 	slices.Sort(found)
 	return found[max(0, len(found)-q.MaxNum):]
+}
+
+// checkQueries wants the answers to queries exact.
+func (t *truth) checkQueries(iv *interview) error {
+	var errs []error
+	looks := iv.looks()
+	for i, q := range iv.questions {
+		if q.Op != "query" {
+			continue
+		}
+		if got, want := logOffsets(iv.answers[i].Records), t.answersTo(q, looks); !slices.Equal(got, want) {
+			errs = append(errs, fmt.Errorf("%s: records at %d, want %d", show(q), got, want))
+		}
+	}
+	return few(errs)
 }
 
 // hasKey reports whether the index holds the message under the key.
@@ -63,7 +79,11 @@ func queryDifference(d *directory, pocket *interview, q question, r, p []recordP
 		return ""
 	}
 	for _, record := range r {
-		if right(record) && !slices.Contains(p, record) {
+		switch {
+		case !right(record) || slices.Contains(p, record):
+		case len(p) == q.MaxNum && record.LogOffset < p[0].LogOffset:
+			return lost(d) // an older one, for a newer one that is not found
+		default:
 			return "none"
 		}
 	}

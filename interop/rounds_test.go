@@ -152,7 +152,11 @@ func (d *directory) interview(p *process) (err error) {
 	if d.told, err = p.interview(d); err != nil {
 		return err
 	}
-	return d.truth(p.side).check(d.told)
+	err = d.truth(p.side).check(d.told)
+	if p.side == pocket && !d.crashed {
+		err = errors.Join(err, d.want.checkQueries(d.told))
+	}
+	return err
 }
 
 // truth is what a side must answer.
@@ -235,7 +239,7 @@ func turn(t *testing.T, all []*directory, s side, r *rand.Rand) {
 	var dying []*directory
 	for _, d := range all {
 		before[d] = d.before
-		d.before = situation(r.IntN(2))
+		d.before = situation(d.fate.IntN(2))
 		if d.before == killedBefore {
 			dying = append(dying, d)
 		}

@@ -16,7 +16,8 @@ type directory struct {
 	path string
 	seed uint64
 	args openArgs
-	rand *rand.Rand // for everything that is done with the directory
+	rand *rand.Rand // for what is put and asked
+	fate *rand.Rand // for how turns end
 	pool pool
 	want truth
 
@@ -37,6 +38,7 @@ func newDirectory(root string, seed uint64) *directory {
 	name := fmt.Sprintf("seed%d", seed)
 	return &directory{
 		name: name, path: filepath.Join(root, name), seed: seed, rand: r, pool: newPool(r), fresh: true,
+		fate: rand.New(rand.NewPCG(seed, 3)),
 		want: truth{queues: make(map[queueKey][]*kept)},
 		args: openArgs{
 			SegmentSize:   oneOf(r, []int64{64 << 10, 128 << 10, 256 << 10, 1 << 20}),
