@@ -40,15 +40,18 @@ gofmt: ## fail if gofmt would change a file
 vet: ## go vet, the slower suites included
 	$(GO) vet ./...
 	$(GO) vet -tags slow ./...
+	cd interop && $(GO) vet ./...
 
 .PHONY: mod
 mod: ## fail if go.mod is not tidy, or a dependency is not what go.sum says
 	$(GO) mod tidy -diff
 	$(GO) mod verify
+	cd interop && $(GO) mod tidy -diff
 
 .PHONY: lint
 lint: gofmt vet ## gofmt, go vet and golangci-lint
 	"$$(.ci/tools golangci-lint)" run ./...
+	cd interop && "$$(../.ci/tools golangci-lint)" run ./...
 
 .PHONY: test
 test: ## the tests, as README says
@@ -65,6 +68,10 @@ single: ## the core packages on one processor
 .PHONY: slow
 slow: ## the slower suites (build tag slow), with all the others
 	$(GO) test -count=1 -tags slow -timeout 30m ./...
+
+.PHONY: interop
+interop: ## the store against RocketMQ's own, which needs Java 17 and Maven
+	.ci/interop
 
 .PHONY: fuzz
 fuzz: ## every fuzz target for FUZZTIME each
@@ -102,4 +109,4 @@ examples: ## the examples that are modules of their own, and those that print wh
 
 .PHONY: clean
 clean: ## remove what the other targets left behind
-	rm -rf bin coverage.out
+	rm -rf bin coverage.out interop/java/target

@@ -208,6 +208,15 @@ func (l *Log) Fail(cause error) { _ = l.fail(cause) }
 // that lies at its path.
 func (l *Log) CheckInPlace() error { return l.files.CheckInPlace() }
 
+// PutBack makes files again that somebody else has removed, with what they
+// hold, and returns their paths; see segment.Files.PutBack. Fail the log first.
+func (l *Log) PutBack() ([]string, error) {
+	l.mu.Lock()
+	end := l.end
+	l.mu.Unlock()
+	return l.files.PutBack(end)
+}
+
 // fileEnd is the end of the file that holds off.
 func (l *Log) fileEnd(off int64) int64 { return off - off%l.size + l.size }
 
@@ -341,6 +350,10 @@ func (l *Log) rollTo(start int64) error {
 	f := l.files.Acquire(start)
 	if f == nil {
 		return fmt.Errorf("commit log: the file for offset %d is gone", start)
+	}
+	if err := f.CheckInPlace(); err != nil { // it may have been removed while it was empty
+		f.Unpin()
+		return fmt.Errorf("commit log: %w", err)
 	}
 	if l.current != nil {
 		l.current.MarkDirty() // until Flush has synced it

@@ -233,6 +233,14 @@ func (f *faultFS) Create(path string, perm os.FileMode) (segment.Handle, error) 
 	return f.handle(h, err, path)
 }
 
+func (f *faultFS) CreateSized(path string, perm os.FileMode, size int64) (segment.Handle, error) {
+	if err := f.step("create", path); err != nil {
+		return nil, err
+	}
+	h, err := f.FS.CreateSized(path, perm, size)
+	return f.handle(h, err, path)
+}
+
 func (f *faultFS) Open(path string) (segment.Handle, error) {
 	h, err := f.FS.Open(path)
 	return f.handle(h, err, path)

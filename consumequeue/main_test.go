@@ -191,6 +191,17 @@ func (f *faultFS) Create(path string, perm os.FileMode) (segment.Handle, error) 
 	return &faultHandle{Handle: h, fs: f}, nil
 }
 
+func (f *faultFS) CreateSized(path string, perm os.FileMode, size int64) (segment.Handle, error) {
+	if err := f.step("create"); err != nil {
+		return nil, err
+	}
+	h, err := f.FS.CreateSized(path, perm, size)
+	if err != nil {
+		return nil, err
+	}
+	return &faultHandle{Handle: h, fs: f}, nil
+}
+
 func (f *faultFS) Open(path string) (segment.Handle, error) {
 	if err := f.step("open"); err != nil {
 		return nil, err

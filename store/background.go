@@ -1,6 +1,7 @@
 package store
 
 import (
+	"errors"
 	"time"
 )
 
@@ -121,12 +122,12 @@ func (s *DefaultMessageStore) maintainLoop() {
 			save.within(s.progressInterval())
 		case <-save.c:
 			save.rang()
+			_ = s.checkInPlace() // it is final, and was logged
 			s.save()
-			s.checkInPlace()
 		case <-s.pointKick:
 			s.save()
 		case <-s.rolledKick:
-			s.checkInPlace()
+			_ = s.checkInPlace()
 			_, _ = s.clean(cleaning{}) // errors are logged
 		case c := <-s.cleanings:
 			removal, err := s.clean(c)
@@ -200,12 +201,20 @@ func (s *DefaultMessageStore) observe() {
 	s.noticeSegments(s.log.MinOffset(), s.log.Visible())
 }
 
-// checkInPlace stops writing when somebody replaced a file of the log.
-func (s *DefaultMessageStore) checkInPlace() {
-	if err := s.log.CheckInPlace(); err != nil {
-		s.log.Fail(err)
-		s.refusing(s.log.Failure())
+// checkInPlace looks whether the files of the log are still ours. If not, the
+// log refuses writes, and what a file held that was removed is put back: a
+// RocketMQ broker that starts removes what it takes for empty, before it finds
+// that it may not.
+func (s *DefaultMessageStore) checkInPlace() error {
+	err := s.log.CheckInPlace()
+	if err == nil {
+		return nil
 	}
+	s.log.Fail(err)
+	s.refusing(s.log.Failure())
+	back, backErr := s.log.PutBack()
+	s.cfg.Logger.Warn("files of the log that were removed are put back", "dir", s.dir, "files", back, "err", backErr)
+	return errors.Join(err, backErr)
 }
 
 // progress makes the maintenance goroutine save what was dispatched, some time

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -596,7 +597,48 @@ func TestReplacedFilesAreNoticed(t *testing.T) {
 				require.Contains(t, err.Error(), segment.FileName(0))
 				require.ErrorIs(t, s.Close(), segment.ErrMoved)
 				require.FileExists(t, filepath.Join(s.Dir(), abortFile))
+				if name == "removed" {
+					again := openStore(t, s.Dir(), smallConfig(FlushSync))
+					require.Equal(t, sequence(2), bodies(t, again, "t", 0), "what was removed is put back")
+					closeStore(t, again)
+				}
 			})
+		})
+	}
+}
+
+// TestNothingGoesIntoARemovedFile: a RocketMQ broker that starts removes the log
+// files that have nothing in them yet. What was acknowledged is kept, and so is
+// what was put before anybody looked.
+func TestNothingGoesIntoARemovedFile(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("a mapped file can not be removed on Windows")
+	}
+	for _, mode := range bothModes {
+		t.Run(mode.String(), func(t *testing.T) {
+			s := openStore(t, scratch(t), smallConfig(mode))
+			next := filepath.Join(s.Dir(), "commitlog", segment.FileName(testSegment))
+			var acknowledged []string
+			for {
+				body := strings.Repeat(string(rune('a'+len(acknowledged)%26)), 1000)
+				_, err := s.PutMessage(t.Context(), inner("t", 0, body))
+				if err != nil {
+					require.ErrorIs(t, err, ErrMoved)
+					require.Contains(t, err.Error(), next)
+					break
+				}
+				acknowledged = append(acknowledged, body)
+				if len(acknowledged) == 10 { // more than half of the file: the next one is made
+					for os.Remove(next) != nil {
+						runtime.Gosched()
+					}
+				}
+				require.Less(t, len(acknowledged), testSegment/1000, "the second file was entered")
+			}
+			require.ErrorIs(t, s.Close(), ErrMoved)
+			again := openStore(t, s.Dir(), smallConfig(mode))
+			require.Equal(t, acknowledged, bodies(t, again, "t", 0))
+			closeStore(t, again)
 		})
 	}
 }

@@ -186,6 +186,14 @@ func (s sparing) Create(path string, perm os.FileMode) (h segment.Handle, err er
 	return s.handle(h, err)
 }
 
+func (s sparing) CreateSized(path string, perm os.FileMode, size int64) (h segment.Handle, err error) {
+	err = s.reserve.again(func() (err error) {
+		h, err = s.FS.CreateSized(path, perm, size)
+		return err
+	})
+	return s.handle(h, err)
+}
+
 func (s sparing) Open(path string) (segment.Handle, error) {
 	h, err := s.FS.Open(path)
 	return s.handle(h, err)

@@ -307,7 +307,7 @@ func (s *DefaultMessageStore) teardown() {
 	cancel()
 	close(s.stop)
 	s.background.Wait()
-	errs = append(errs, s.dispatcher.Close())
+	errs = append(errs, s.dispatcher.Close(), s.checkInPlace())
 	clean := errors.Join(errs...) == nil
 	if clean {
 		errs = append(errs, s.saveProgress(true))

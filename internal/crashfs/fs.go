@@ -262,6 +262,19 @@ func (f *FS) Create(path string, perm os.FileMode) (segment.Handle, error) {
 	return f.handle(h, n, path)
 }
 
+// CreateSized implements segment.FS. The length comes after the name, as where
+// the system can do no better.
+func (f *FS) CreateSized(path string, perm os.FileMode, size int64) (segment.Handle, error) {
+	h, err := f.Create(path, perm)
+	if err != nil {
+		return nil, err
+	}
+	if err := h.Truncate(size); err != nil {
+		return nil, errors.Join(err, h.Close(), f.Remove(path))
+	}
+	return h, nil
+}
+
 // Open implements segment.FS.
 func (f *FS) Open(path string) (segment.Handle, error) {
 	if err := f.step(OpOpen, path); err != nil {

@@ -67,7 +67,7 @@ func (f *File) create() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.list.cache.admit(f)
-	h, err := f.list.fs.Create(f.Path(), f.list.fileMode)
+	h, err := f.list.fs.CreateSized(f.Path(), f.list.fileMode, f.list.size)
 	if err != nil {
 		f.list.cache.forget(f)
 		return err
@@ -87,9 +87,6 @@ func (f *File) create() error {
 
 // complete brings a new file to the state that Create promises.
 func (s *Files) complete(h Handle) error {
-	if err := h.Truncate(s.size); err != nil {
-		return err
-	}
 	if err := h.Allocate(0, s.firstStep); err != nil {
 		return err
 	}

@@ -73,6 +73,13 @@ func (f *failFS) Create(path string, perm os.FileMode) (Handle, error) {
 	return f.wrap(path)(f.FS.Create(path, perm))
 }
 
+func (f *failFS) CreateSized(path string, perm os.FileMode, size int64) (Handle, error) {
+	if err := f.step("create", path); err != nil {
+		return nil, err
+	}
+	return f.wrap(path)(f.FS.CreateSized(path, perm, size))
+}
+
 func (f *failFS) Open(path string) (Handle, error) {
 	if err := f.step("open", path); err != nil {
 		return nil, err

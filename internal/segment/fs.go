@@ -21,6 +21,10 @@ type FS interface {
 	// Create makes a file that must not exist, for reading and writing. Its entry is not durable before SyncDir.
 	Create(path string, perm os.FileMode) (Handle, error)
 
+	// CreateSized is Create of a file with a length, which reads as zeros and has no blocks. Where the system can do
+	// that, the name appears together with the length: RocketMQ opens no store with a file that has none.
+	CreateSized(path string, perm os.FileMode, size int64) (Handle, error)
+
 	// Open opens an existing regular file for reading and writing. It never follows a symbolic link.
 	Open(path string) (Handle, error)
 

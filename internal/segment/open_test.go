@@ -172,8 +172,12 @@ func TestRootedRefusesLinksInsideOnly(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, h.Close())
 	for name, call := range map[string]func() error{
-		"mkdir":    func() error { return fsys.MkdirAll(filepath.Join(root, "commitlog", "q"), 0o700) },
-		"create":   func() error { _, err := fsys.Create(filepath.Join(root, "commitlog", "y"), 0o600); return err },
+		"mkdir":  func() error { return fsys.MkdirAll(filepath.Join(root, "commitlog", "q"), 0o700) },
+		"create": func() error { _, err := fsys.Create(filepath.Join(root, "commitlog", "y"), 0o600); return err },
+		"create sized": func() error {
+			_, err := fsys.CreateSized(filepath.Join(root, "commitlog", "y"), 0o600, testSize)
+			return err
+		},
 		"open":     func() error { _, err := fsys.Open(inside); return err },
 		"openread": func() error { _, err := fsys.OpenRead(inside); return err },
 		"remove":   func() error { return fsys.Remove(inside) },

@@ -51,6 +51,14 @@ func (osFS) Create(path string, perm os.FileMode) (Handle, error) {
 	return &osHandle{f: f}, nil
 }
 
+func (osFS) CreateSized(path string, perm os.FileMode, size int64) (Handle, error) {
+	f, err := mmap.CreateSized(path, perm, size)
+	if err != nil {
+		return nil, mmap.NoSpace(err)
+	}
+	return &osHandle{f: f}, nil
+}
+
 func (osFS) Open(path string) (Handle, error) { return openRegular(path, os.O_RDWR, false) }
 
 func (osFS) OpenRead(path string) (Handle, error) { return openRegular(path, os.O_RDONLY, true) }

@@ -80,6 +80,13 @@ func (r *rooted) Create(path string, perm os.FileMode) (Handle, error) {
 	return r.base.Create(path, perm)
 }
 
+func (r *rooted) CreateSized(path string, perm os.FileMode, size int64) (Handle, error) {
+	if err := r.check(filepath.Dir(path)); err != nil {
+		return nil, err
+	}
+	return r.base.CreateSized(path, perm, size)
+}
+
 func (r *rooted) Open(path string) (Handle, error) {
 	if err := r.check(path); err != nil {
 		return nil, err
