@@ -45,6 +45,11 @@ func (s *DefaultMessageStore) agrees(q *consumequeue.Queue) (bool, error) {
 	if q.Max() < q.Known {
 		return false, nil
 	}
+	if first := q.First(); first < q.Known { // zeros there would pass for messages that were removed
+		if u, err := q.Unit(first); err != nil || !u.IsReal() && !u.IsBlank() {
+			return false, err
+		}
+	}
 	end, unreadable := s.vouched, false
 	for n := q.Known - 1; n >= max(q.First(), q.Known-unitsCompared); n-- {
 		u, err := q.Unit(n)
