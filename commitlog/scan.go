@@ -33,7 +33,7 @@ func (l *Log) Scan(from, to message.LogOffset, visit func(*message.DispatchReque
 type scan struct {
 	log     *Log
 	pos, to int64
-	time    storeTime
+	times   [2]int64 // store timestamps of the last two sound records, of which one may be damaged
 	visit   func(*message.DispatchRequest) error
 	request message.DispatchRequest
 }
@@ -55,7 +55,7 @@ func (s *scan) file(f *segment.File) (err error) {
 			if err := s.visit(&s.request); err != nil {
 				return err
 			}
-			s.time.see(v.StoreTimestamp(), s.log.cfg.Now)
+			s.times = [2]int64{s.times[1], v.StoreTimestamp()}
 			s.pos += int64(v.Size())
 		case kind == message.KindBlank:
 			s.pos = f.Base() + f.Size()
@@ -73,7 +73,7 @@ func (s *scan) pass(f *segment.File, why error) {
 		s.pos = end
 		return
 	}
-	next, ok := s.log.nextRecord(s.pos, s.to, s.time.last)
+	next, ok := s.log.nextRecord(s.pos, s.to, min(s.times[0], s.times[1]))
 	if !ok {
 		next = s.to
 	}

@@ -24,6 +24,8 @@ import (
 //	fault_test.go       failed syncs, full disks, a sync that hangs
 //	kill_test.go        a child process that is killed
 //	damage_test.go      damaged logs and derived files
+//	rot_test.go         one byte of a store changes, any one; rot_slow_test.go all of them
+//	odd_test.go         odd contents, odd file systems, files changed from outside
 //	badput_test.go, badopen_test.go  what is refused
 //	put_test.go, get_test.go, wait_test.go, life_test.go, config_test.go  behaviour
 //	model_test.go       random operations beside a plain map; concurrent histories

@@ -654,7 +654,7 @@ func TestAddressesOfBothWidthsHaveTheirTime(t *testing.T) {
 		dispatched(t, s)
 		at, ok := s.EarliestMessageTime("t", 0)
 		require.True(t, ok)
-		require.EqualValues(t, 1_700_000_000_000, at)
+		require.EqualValues(t, int64(1_700_000_000_000), at)
 		off, err := s.OffsetInQueueByTime(t.Context(), "t", 0, 1_700_000_000_000+70_000, BoundaryLower)
 		require.NoError(t, err)
 		require.EqualValues(t, 7, off)
