@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -22,10 +23,13 @@ import (
 func fillDisk(fsys *crashfs.FS, reserved int64) (full *atomic.Bool) {
 	full = new(atomic.Bool)
 	file := filepath.Join(fsys.Root(), "store", ownDir, reserveFile)
+	var mu sync.Mutex
 	fsys.Hook(func(c crashfs.Call) error {
 		if !full.Load() || c.Op != crashfs.OpCreate && c.Op != crashfs.OpAllocate {
 			return nil
 		}
+		mu.Lock()
+		defer mu.Unlock()
 		info, err := os.Stat(file)
 		if strings.HasSuffix(c.Path, reserveFile) || err != nil || info.Size() >= reserved {
 			return segment.ErrNoSpace
