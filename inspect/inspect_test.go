@@ -29,13 +29,15 @@ const (
 	queueUnits  = 16
 )
 
+// now is the clock of the stores, in ms: one passes with each message.
+var now atomic.Int64
+
 func open(t *testing.T, dir string, flush store.FlushMode) *store.DefaultMessageStore {
 	t.Helper()
-	var now atomic.Int64 // a ms passes with each look at the clock
 	now.Store(1_700_000_000_000)
 	s, err := store.Open(t.Context(), dir, store.Config{
-		Flush: flush, SegmentSize: segmentSize, ConsumeQueueFileSize: queueUnits * 20,
-		Now: func() time.Time { return time.UnixMilli(now.Add(1)) },
+		Flush: flush, SegmentSize: segmentSize, ConsumeQueueFileSize: queueUnits * 20, NoIndex: true,
+		Now: func() time.Time { return time.UnixMilli(now.Load()) },
 	})
 	require.NoError(t, err)
 	t.Cleanup(func() { s.Close() })
@@ -51,6 +53,7 @@ func put(t *testing.T, s *store.DefaultMessageStore, from, to int) []store.PutMe
 		m.Topic, m.QueueID = []string{"a", "b"}[i%2], int32(i%2)
 		m.Body = fmt.Appendf(nil, "the body of message %03d, which is long enough for some messages in a file", i)
 		m.Properties = message.Properties(message.PropertyTags + "\x01red")
+		now.Add(1)
 		r, err := s.PutMessage(t.Context(), m)
 		require.NoError(t, err)
 		results = append(results, r)
@@ -191,7 +194,7 @@ func TestVerifyFindsDamage(t *testing.T) {
 		{"store time", func(t *testing.T, dir string, r []store.PutMessageResult) {
 			inLog(t, dir, r[damagedMessage].LogOffset, func(b []byte) { b[58] = 0 })
 		}, []string{
-			"note record-time: commitlog/00000000000000000000+3460: message 10 of queue a/0 was stored at 600488372246 ms, the one before at 1700000000021",
+			"note record-time: commitlog/00000000000000000000+3460: message 10 of queue a/0 was stored at 600488372245 ms, the one before at 1700000000020",
 		}},
 		{"zeros in the log", func(t *testing.T, dir string, r []store.PutMessageResult) {
 			inLog(t, dir, r[damagedMessage].LogOffset, zero(r[damagedMessage].Bytes))
@@ -280,7 +283,7 @@ func TestVerifyFindsDamage(t *testing.T) {
 		{"last log file removed", func(t *testing.T, dir string, _ []store.PutMessageResult) {
 			require.NoError(t, os.Remove(filepath.Join(dir, "commitlog", fmt.Sprintf("%020d", 2*segmentSize))))
 		}, []string{
-			"error checkpoint: checkpoint+0: names the time 1700000000101 ms, the last record of the log was stored at 1700000000095",
+			"error checkpoint: checkpoint+0: names the time 1700000000100 ms, the last record of the log was stored at 1700000000094",
 			"error unit-lost: consumequeue/a/0/00000000000000000640+300: units [47, 50) of queue a/0 point at no file of the log",
 			"error unit-lost: consumequeue/b/1/00000000000000000640+300: units [47, 50) of queue b/1 point at no file of the log",
 		}},
@@ -304,7 +307,7 @@ func TestVerifyFindsDamage(t *testing.T) {
 		{"checkpoint", func(t *testing.T, dir string, _ []store.PutMessageResult) {
 			change(t, filepath.Join(dir, "checkpoint"), func(b []byte) { copy(b, []byte{0, 0, 9, 0, 0, 0, 0, 0}) })
 		}, []string{
-			"error checkpoint: checkpoint+0: names the time 9895604649984 ms, the last record of the log was stored at 1700000000101",
+			"error checkpoint: checkpoint+0: names the time 9895604649984 ms, the last record of the log was stored at 1700000000100",
 		}},
 		{"short checkpoint", func(t *testing.T, dir string, _ []store.PutMessageResult) {
 			require.NoError(t, os.Truncate(filepath.Join(dir, "checkpoint"), 12))

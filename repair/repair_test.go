@@ -49,7 +49,7 @@ func newStore(t *testing.T) damaged {
 	var now atomic.Int64 // a ms passes with each look at the clock
 	now.Store(1_700_000_000_000)
 	s, err := store.Open(t.Context(), d.dir, store.Config{
-		Flush: store.FlushAsync, SegmentSize: segmentSize, ConsumeQueueFileSize: queueUnits * 20,
+		Flush: store.FlushAsync, SegmentSize: segmentSize, ConsumeQueueFileSize: queueUnits * 20, NoIndex: true,
 		Now: func() time.Time { return time.UnixMilli(now.Add(1)) },
 	})
 	require.NoError(t, err)

@@ -71,7 +71,7 @@ func TestBadDirectories(t *testing.T) {
 		"file of the log too long":   {func(d string) error { return os.Truncate(filepath.Join(d, "commitlog", log1), testSegment+1) }, ErrFileSize, log1},
 		"last file half":             {func(d string) error { return os.Truncate(filepath.Join(d, "commitlog", log2), testSegment/2) }, ErrFileSize, log2},
 		"file missing in the middle": {func(d string) error { return os.Remove(filepath.Join(d, "commitlog", log1)) }, ErrGap, log2},
-		"first file empty, last good (C08)": {func(d string) error { return os.Truncate(filepath.Join(d, "commitlog", log0), 0) },
+		"first file empty, last good": {func(d string) error { return os.Truncate(filepath.Join(d, "commitlog", log0), 0) },
 			ErrFileSize, log0},
 		"file that starts between": {func(d string) error {
 			return os.Rename(filepath.Join(d, "commitlog", log2), filepath.Join(d, "commitlog", segment.FileName(2*testSegment+20)))
@@ -103,7 +103,7 @@ func TestBadDirectories(t *testing.T) {
 }
 
 // TestSpoiledQueueFilesAreMadeAgain: files of a consume queue that are missing,
-// empty, or end in nonsense are made again from the log (C52, C60, C62).
+// empty, or end in nonsense are made again from the log.
 func TestSpoiledQueueFilesAreMadeAgain(t *testing.T) {
 	at := func(d string, n int64) string {
 		return filepath.Join(d, "consumequeue", "t", "0", segment.FileName(n*testQueueFile))
@@ -199,12 +199,12 @@ func TestOpenOnSomethingElse(t *testing.T) {
 	s := openStore(t, link, smallConfig(FlushSync))
 	require.Equal(t, sequence(400), bodies(t, s, "t", 0))
 	_, err = Open(t.Context(), there, smallConfig(FlushSync))
-	require.ErrorIs(t, err, message.ErrLocked, "the same directory by another name (C61)")
+	require.ErrorIs(t, err, message.ErrLocked, "the same directory by another name")
 	closeStore(t, s)
 }
 
 // TestOpenTwice: by this process, with an error that names the holder; and again
-// after a failed and after a closed one (C61).
+// after a failed and after a closed one.
 func TestOpenTwice(t *testing.T) {
 	dir := filled(t)
 	s := openStore(t, dir, smallConfig(FlushSync))

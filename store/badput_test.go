@@ -13,7 +13,7 @@ import (
 )
 
 // TestBadPuts: each is refused with an error of its kind that names field, limit
-// and value; nothing is written and no queue offset is used (C22).
+// and value; nothing is written and no queue offset is used.
 func TestBadPuts(t *testing.T) {
 	cfg := Config{SegmentSize: 256 << 10, MaxBodySize: 64 << 10}
 	long := func(n int) message.Properties { return message.Properties("k\x01" + strings.Repeat("v", n-2)) }
@@ -181,7 +181,7 @@ func TestBadBatches(t *testing.T) {
 }
 
 // TestPanicInACallerLeavesNothingLocked: a nil message panics in its own put,
-// and the next one works (C21).
+// and the next one works.
 func TestPanicInACallerLeavesNothingLocked(t *testing.T) {
 	s := openStore(t, scratch(t), smallConfig(FlushSync))
 	require.Panics(t, func() { _, _ = s.PutMessage(t.Context(), nil) })

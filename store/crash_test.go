@@ -446,7 +446,7 @@ func TestPowerLossInTheFirstOpen(t *testing.T) {
 }
 
 // TestPowerLossWhileRecovering: power fails, and fails again at every call of
-// the Open after that, and of its Close (C11).
+// the Open after that, and of its Close.
 func TestPowerLossWhileRecovering(t *testing.T) {
 	for _, mode := range bothModes {
 		t.Run(mode.String(), func(t *testing.T) {

@@ -46,7 +46,7 @@ func peek(t *testing.T, dir string, at, n int64) []byte {
 }
 
 // TestUndispatchedMessagesReachTheirQueue: the dispatcher was behind at the
-// crash, in this file and in the one before (C01, C03).
+// crash, in this file and in the one before.
 func TestUndispatchedMessagesReachTheirQueue(t *testing.T) {
 	bubble(t, smallConfig(FlushSync), func(t *testing.T, fs *crashfs.FS, s *DefaultMessageStore) {
 		open := hold(fs, crashfs.OpCreate, queueFiles)
@@ -76,7 +76,7 @@ func TestUndispatchedMessagesReachTheirQueue(t *testing.T) {
 }
 
 // TestQueueLongerThanTheLog: the queue was synced further than the log; what the
-// log does not have goes, and numbering goes on at the right place, twice (C02).
+// log does not have goes, and numbering goes on at the right place, twice.
 func TestQueueLongerThanTheLog(t *testing.T) {
 	dir := scratch(t)
 	s := openStore(t, dir, smallConfig(FlushSync))
@@ -109,7 +109,7 @@ func TestQueueLongerThanTheLog(t *testing.T) {
 }
 
 // TestRecordsOfAnotherPlaceDoNotCount: old bytes that are a sound record, but
-// for another position, are no record (C07).
+// for another position, are no record.
 func TestRecordsOfAnotherPlaceDoNotCount(t *testing.T) {
 	for _, marker := range []bool{false, true} {
 		dir := scratch(t)
@@ -165,7 +165,7 @@ func TestRecordsBehindACutStayAway(t *testing.T) {
 }
 
 // TestEmptyLastFile of the log, left by a crash between making it and giving it
-// its length, does no harm (C08).
+// its length, does no harm.
 func TestEmptyLastFile(t *testing.T) {
 	dir := scratch(t)
 	s := openStore(t, dir, smallConfig(FlushSync))
@@ -183,7 +183,7 @@ func TestEmptyLastFile(t *testing.T) {
 }
 
 // TestGarbageAtTheEnd: whatever stands at the write position, the log ends
-// before it, nothing large is allocated, and the next put is delivered (C09).
+// before it, nothing large is allocated, and the next put is delivered.
 func TestGarbageAtTheEnd(t *testing.T) {
 	for name, garbage := range map[string][]byte{
 		"largest size":        {0x7F, 0xFF, 0xFF, 0xFF, 0xDA, 0xA3, 0x20, 0xA7},
@@ -224,7 +224,7 @@ func TestGarbageAtTheEnd(t *testing.T) {
 }
 
 // TestHolesInTheLastRecord: right header, right end, and zeros in a sector of the
-// body, of the topic or of the properties, which no checksum covers (C10).
+// body, of the topic or of the properties, which no checksum covers.
 func TestHolesInTheLastRecord(t *testing.T) {
 	for name, m := range map[string]*message.MessageExtBrokerInner{
 		"body":       inner("t", 0, strings.Repeat("\xAB", 2000)),
@@ -273,7 +273,7 @@ func TestPropertiesThatEndInZeros(t *testing.T) {
 }
 
 // TestPreparedFileIsUsed: the crash came between making a file and the first
-// record in it (C12).
+// record in it.
 func TestPreparedFileIsUsed(t *testing.T) {
 	dir := scratch(t)
 	s := openStore(t, dir, smallConfig(FlushSync))
@@ -293,7 +293,7 @@ func TestPreparedFileIsUsed(t *testing.T) {
 	require.Len(t, bodies(t, s, "t", 0), 2)
 }
 
-// TestCutAtTheStartOfAFile leaves the file before whole (C13).
+// TestCutAtTheStartOfAFile leaves the file before whole.
 func TestCutAtTheStartOfAFile(t *testing.T) {
 	dir := scratch(t)
 	s := openStore(t, dir, smallConfig(FlushSync))
@@ -314,7 +314,7 @@ func TestCutAtTheStartOfAFile(t *testing.T) {
 	require.EqualValues(t, testSegment+r.Bytes, s.MaxOffset())
 }
 
-// TestTornTailIsDroppedQuietly, and damage in the middle is not (C17).
+// TestTornTailIsDroppedQuietly, and damage in the middle is not.
 func TestTornTailIsDroppedQuietly(t *testing.T) {
 	dir := scratch(t)
 	s := openStore(t, dir, smallConfig(FlushSync))
@@ -369,7 +369,7 @@ func flipAt(t *testing.T, dir string, at message.LogOffset) {
 }
 
 // TestFlippedSizeLosesOneMessage: one bit of a size field does not take the rest
-// of the log along (C56).
+// of the log along.
 func TestFlippedSizeLosesOneMessage(t *testing.T) {
 	dir := scratch(t)
 	s := openStore(t, dir, smallConfig(FlushAsync))
@@ -451,7 +451,7 @@ func TestDamageInTheLastRecord(t *testing.T) {
 }
 
 // TestOldStateWithANewLog: checkpoint, point and queues from 100 messages ago do
-// no harm (C54, C58).
+// no harm.
 func TestOldStateWithANewLog(t *testing.T) {
 	for _, marker := range []bool{false, true} {
 		for _, old := range [][]string{{"checkpoint"}, {ownDir + "/" + pointFile}, {"consumequeue"}, {"checkpoint", ownDir + "/" + pointFile}, {"checkpoint", ownDir + "/" + pointFile, "consumequeue"}} {
@@ -501,7 +501,7 @@ func mustOffset(t *testing.T, s *DefaultMessageStore, topic string, off message.
 }
 
 // TestZerosInsideAQueue: they are never taken for its end nor served; without
-// the recovery point, and after a crash, the units are made again (C60).
+// the recovery point, and after a crash, the units are made again.
 func TestZerosInsideAQueue(t *testing.T) {
 	for _, state := range []string{"clean without point", "crash"} {
 		t.Run(state, func(t *testing.T) {

@@ -63,7 +63,7 @@ func rest(*DefaultMessageStore) {
 }
 
 // TestNothingIsSeenBeforeItsSync: under FlushSync a message that may still be
-// taken back is not read, not found and not announced (C05).
+// taken back is not read, not found and not announced.
 func TestNothingIsSeenBeforeItsSync(t *testing.T) {
 	bubble(t, smallConfig(FlushSync), func(t *testing.T, fs *crashfs.FS, s *DefaultMessageStore) {
 		end := s.MaxOffset()
@@ -280,7 +280,7 @@ func TestEveryWaitEndsWithItsContext(t *testing.T) {
 
 // TestFailedSyncIsFinal: the put that waited fails, later ones are refused with
 // the cause, what was not synced is never seen, reads go on, and the marker of
-// an unclean stop stays (C06). Opening again repairs: what is served then is on
+// an unclean stop stays. Opening again repairs: what is served then is on
 // disk, though the failed sync left pages in the cache that look written.
 func TestFailedSyncIsFinal(t *testing.T) {
 	for _, mode := range bothModes {
@@ -346,7 +346,7 @@ func (s *DefaultMessageStore) cfgOf(fs *crashfs.FS) Config {
 }
 
 // TestStaleHandleIsNotForgotten: an error of an unusual kind is final, too, and
-// removes no file (C53).
+// removes no file.
 func TestStaleHandleIsNotForgotten(t *testing.T) {
 	bubble(t, smallConfig(FlushSync), func(t *testing.T, fs *crashfs.FS, s *DefaultMessageStore) {
 		before, err := filepath.Glob(filepath.Join(s.Dir(), "*", "*"))
@@ -473,7 +473,7 @@ func TestDispatcherThatCanNotGoOnHoldsPutsBack(t *testing.T) {
 }
 
 // TestCloseBehindDispatchIsNotClean: a store that can not dispatch what it has
-// says so at Close, and the next Open makes up for it (C04).
+// says so at Close, and the next Open makes up for it.
 func TestCloseBehindDispatchIsNotClean(t *testing.T) {
 	bubble(t, smallConfig(FlushSync), func(t *testing.T, fs *crashfs.FS, s *DefaultMessageStore) {
 		full := fs.FailFrom(crashfs.OpCreate, queueFiles, 1, segment.ErrNoSpace)

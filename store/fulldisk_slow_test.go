@@ -50,7 +50,7 @@ func ballast(t *testing.T, dir string) (remove func()) {
 
 // TestRealFullDisk: others fill the disk. Messages are refused, everything else
 // goes on, also after a reopen; when there is space, eight writers go on without
-// a restart, and nothing acknowledged is lost (C49, C50).
+// a restart, and nothing acknowledged is lost.
 func TestRealFullDisk(t *testing.T) {
 	for _, mode := range bothModes {
 		t.Run(mode.String(), func(t *testing.T) {
@@ -109,7 +109,7 @@ func TestRealFullDisk(t *testing.T) {
 
 // TestRealDiskWithManyWriters pushes many times its size through a small disk:
 // the gate closes above 80 percent, dropping opens it again, and whatever else
-// fills the disk is no more than an error (C48).
+// fills the disk is no more than an error.
 func TestRealDiskWithManyWriters(t *testing.T) {
 	disk := smallDisk(t, "64m")
 	cfg := Config{

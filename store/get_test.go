@@ -15,7 +15,7 @@ import (
 )
 
 // TestGetStatuses goes through the answers to offsets inside and outside of a
-// queue (C45).
+// queue.
 func TestGetStatuses(t *testing.T) {
 	s := openStore(t, scratch(t), smallConfig(FlushSync))
 	putN(t, s, "t", 0, 10)
@@ -99,7 +99,7 @@ func TestGetLimits(t *testing.T) {
 
 // TestGetLooksAt800Units: a filter that matches nothing gets an answer after 800
 // units, which goes forward, so the match is found after a bounded number of
-// asks (C40).
+// asks.
 func TestGetLooksAt800Units(t *testing.T) {
 	cfg := Config{Flush: FlushAsync, SegmentSize: 1 << 20}
 	s := openStore(t, scratch(t), cfg)
@@ -134,7 +134,7 @@ func TestGetLooksAt800Units(t *testing.T) {
 	require.EqualValues(t, 1000, r.NextBeginOffset, "who asks for more gets more looked at")
 }
 
-// TestGetFilters: tags by their hash, so that colliding tags come through (C39);
+// TestGetFilters: tags by their hash, so that colliding tags come through;
 // Match on the record; both.
 func TestGetFilters(t *testing.T) {
 	s := openStore(t, scratch(t), Config{Flush: FlushAsync, SegmentSize: 1 << 20})
@@ -257,7 +257,7 @@ func TestMessageKeepsAllItsParts(t *testing.T) {
 			}
 			closeStore(t, s)
 			again := openStore(t, s.Dir(), smallConfig(mode))
-			require.Len(t, bodies(t, again, "orders", 3), 5, "recovery reads all widths (C35)")
+			require.Len(t, bodies(t, again, "orders", 3), 5, "recovery reads all widths")
 		})
 	}
 }
@@ -464,7 +464,7 @@ func TestResultsStayValidUntilRelease(t *testing.T) {
 }
 
 // TestMessagesOfRemovedFiles: where the log's first files are gone, queues begin
-// later; a queue that lost all keeps its numbering (C43, C44).
+// later; a queue that lost all keeps its numbering.
 func TestMessagesOfRemovedFiles(t *testing.T) {
 	dir := scratch(t)
 	s := openStore(t, dir, smallConfig(FlushSync))

@@ -237,11 +237,14 @@ func TestHealthIndexFailing(t *testing.T) {
 		bubble(t, smallConfig(FlushSync), func(t *testing.T, fs *crashfs.FS, s *DefaultMessageStore) {
 			m := inner("t", 0, strings.Repeat("b", 1000))
 			m.Properties = "KEYS\x01k"
+			_, err := s.PutMessage(t.Context(), m) // which makes the file, and syncs it
+			require.NoError(t, err)
+			require.NoError(t, s.WaitIndexed(t.Context(), s.MaxOffset()))
+			fs.FailOn(crashfs.OpSync, indexFiles, 1, syscall.EIO)
 			for range 2 * testSegment / 1000 {
 				_, err := s.PutMessage(t.Context(), m)
 				require.NoError(t, err)
 			}
-			fs.FailOn(crashfs.OpSync, indexFiles, 1, syscall.EIO)
 			rest(s)
 			require.ErrorIs(t, requireReason(t, s, HealthIndexFailing, HealthDegraded).Reasons[0].Err, syscall.EIO)
 		})

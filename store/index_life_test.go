@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -470,7 +471,7 @@ func TestLogStartBehindTheIndex(t *testing.T) {
 		s := openStore(t, dir, cfg)
 		for i := range 40 {
 			m := keyed("t", strconv.Itoa(i), "u"+strconv.Itoa(i), "all")
-			m.Properties += message.Properties("\x02p\x01" + string(make([]byte, 1500)))
+			m.Properties += message.Properties("\x02p\x01" + strings.Repeat("v", 1500))
 			putKeyed(t, s, m)
 		}
 		closeStore(t, s)

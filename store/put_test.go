@@ -20,7 +20,7 @@ func sized(topic string, n int) *message.MessageExtBrokerInner {
 }
 
 // TestRecordsAtTheEndOfAFile: a record needs 8 bytes behind it; what is left is a
-// blank; after a reopen all is the same (C28, C29).
+// blank; after a reopen all is the same.
 func TestRecordsAtTheEndOfAFile(t *testing.T) {
 	const file = 1024
 	for _, c := range []struct {
@@ -100,7 +100,7 @@ func TestRecordTooLongForAFile(t *testing.T) {
 }
 
 // TestLimitIsTheBody: the limit counts the body, so a copy with more properties
-// is stored (C36).
+// is stored.
 func TestLimitIsTheBody(t *testing.T) {
 	cfg := Config{SegmentSize: 1 << 20, MaxBodySize: 100 << 10}
 	s := openStore(t, scratch(t), cfg)
@@ -115,7 +115,7 @@ func TestLimitIsTheBody(t *testing.T) {
 }
 
 // TestPropertiesOfMaximalLength: 32,767 bytes are stored and read back, alone
-// and in a batch (C30).
+// and in a batch.
 func TestPropertiesOfMaximalLength(t *testing.T) {
 	s := openStore(t, scratch(t), Config{SegmentSize: 1 << 20, MaxBodySize: 100 << 10})
 	props := message.Properties("k\x01" + strings.Repeat("v", message.MaxPropertiesLength-2))
@@ -133,7 +133,7 @@ func TestPropertiesOfMaximalLength(t *testing.T) {
 }
 
 // TestLongestTopic: 127 bytes are a topic, of one-byte and of longer characters
-// (C31), also for its directory and after a reopen.
+//, also for its directory and after a reopen.
 func TestLongestTopic(t *testing.T) {
 	s := openStore(t, scratch(t), smallConfig(FlushSync))
 	topics := []string{strings.Repeat("a", 127), strings.Repeat("€", 42) + "a", "%RETRY%group", "%DLQ%a|b", "a b\tc", "…", "...", " ", "CON"}
@@ -148,7 +148,7 @@ func TestLongestTopic(t *testing.T) {
 	require.Len(t, again.Queues(), len(topics))
 }
 
-// TestSeparatorsInProperties: what Java reads, we read (C32).
+// TestSeparatorsInProperties: what Java reads, we read.
 func TestSeparatorsInProperties(t *testing.T) {
 	s := openStore(t, scratch(t), smallConfig(FlushSync))
 	want := []string{"k", "v\x01w", "one", "\x01", "K", "v\n\r\t\x00"}
@@ -174,7 +174,7 @@ func TestSeparatorsInProperties(t *testing.T) {
 }
 
 // TestBatchMembersKeepTheirs: own keys, tag and properties, consecutive offsets,
-// one time; a property of the batch is not glued to the last one (C33, C37).
+// one time; a property of the batch is not glued to the last one.
 func TestBatchMembersKeepTheirs(t *testing.T) {
 	for _, mode := range bothModes {
 		t.Run(mode.String(), func(t *testing.T) {
@@ -222,7 +222,7 @@ func TestBatchMembersKeepTheirs(t *testing.T) {
 	}
 }
 
-// TestTagsCodes are Java's hashes, before and after a rebuild (C38).
+// TestTagsCodes are Java's hashes, before and after a rebuild.
 func TestTagsCodes(t *testing.T) {
 	tags := []struct {
 		tag  string
@@ -252,7 +252,7 @@ func TestTagsCodes(t *testing.T) {
 }
 
 // TestBadDelayDoesNoHarm: a DELAY that is no level is stored like any property;
-// only the broker acts on it (C34).
+// only the broker acts on it.
 func TestBadDelayDoesNoHarm(t *testing.T) {
 	s := openStore(t, scratch(t), smallConfig(FlushSync))
 	values := []string{"4x", "-1", "19", "2147483648", "0"}

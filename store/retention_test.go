@@ -250,7 +250,7 @@ func (s *DefaultMessageStore) routine(c cleaning) (Removal, error) {
 }
 
 // TestFileTimesDoNotMatter: touched files are neither kept nor removed for that
-// (C19), and in a log whose times go back, as another program may have written,
+//, and in a log whose times go back, as another program may have written,
 // nothing is removed from the middle.
 func TestFileTimesDoNotMatter(t *testing.T) {
 	cfg, clock, _ := tinyConfig(FlushSync)
@@ -634,7 +634,7 @@ func TestGroups(t *testing.T) {
 	})
 }
 
-// TestReadersAmidRemoval looks up messages while the oldest files go (C18): each
+// TestReadersAmidRemoval looks up messages while the oldest files go: each
 // answer is the right message, or that it is gone, and memory that is pinned
 // stays.
 func TestReadersAmidRemoval(t *testing.T) {
@@ -713,7 +713,7 @@ func lookUp(s *DefaultMessageStore, offsets []message.LogOffset, i int) error {
 	return nil
 }
 
-// TestPinnedQueueFile: a reader that has a file does not stop what follows (C47).
+// TestPinnedQueueFile: a reader that has a file does not stop what follows.
 func TestPinnedFilesAreRemovedAllTheSame(t *testing.T) {
 	cfg, _, _ := tinyConfig(FlushSync)
 	s := openStore(t, scratch(t), cfg)
@@ -735,7 +735,7 @@ func TestPinnedFilesAreRemovedAllTheSame(t *testing.T) {
 }
 
 // TestPowerLossWhileRemoving: at every call of a removal, what is left opens
-// and answers right, with the recovery point of before or without (C24, C54).
+// and answers right, with the recovery point of before or without.
 func TestPowerLossWhileRemoving(t *testing.T) {
 	for _, mode := range bothModes {
 		for _, clean := range []bool{true, false} {
@@ -844,7 +844,7 @@ func checkRemoved(dir string, cfg Config) (message.LogOffset, error) {
 }
 
 // TestRemovalThatFails: what could not be removed is removed the next time, and
-// the minimum is that of what is there (C51).
+// the minimum is that of what is there.
 func TestRemovalThatFails(t *testing.T) {
 	fs, dir := newCrashFS(t)
 	cfg, _, _ := tinyConfig(FlushSync)
@@ -897,7 +897,7 @@ func TestReplacedFileIsNoticedAtTheRoll(t *testing.T) {
 }
 
 // TestOldMetadataWithACleanedLog: a log after a removal, with the queues, the
-// checkpoint and the recovery point of before (C54). What the queues have too
+// checkpoint and the recovery point of before. What the queues have too
 // much goes with the first cleaning.
 func TestOldMetadataWithACleanedLog(t *testing.T) {
 	for _, clean := range []bool{true, false} {

@@ -345,7 +345,10 @@ func TestDump(t *testing.T) {
 		require.True(t, strings.HasPrefix(e.File, dir))
 		kinds[e.Kind]++
 	}
-	require.Equal(t, map[string]int{"file": 8, "record": 3, "unit": 3, "unused": 3, "checkpoint": 1, "json": 3, "text": 2}, kinds)
+	require.Equal(t, map[string]int{
+		"file": 11, "record": 3, "unit": 3, "unused": 4, "checkpoint": 1, "json": 3, "text": 2,
+		"index-head": 1, "index-slots": 1, "index-entry": 3,
+	}, kinds)
 	fails(t, "not known as a file of a store", "dump", writeFile(t, "text"))
 	fails(t, "no such file", "dump", filepath.Join(dir, "missing"))
 	fails(t, "neither may be negative", "dump", dir, "--from", "-1")
