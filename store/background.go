@@ -77,18 +77,6 @@ func (s *DefaultMessageStore) flush() error {
 // at once.
 const pointSegments = 2
 
-// pause returns true after d, false when it is time to stop.
-func (s *DefaultMessageStore) pause(d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-s.stop:
-		return false
-	}
-}
-
 // queueInterval is the least pause between two syncs of the consume queues.
 const queueInterval = time.Second
 

@@ -108,10 +108,3 @@ func (d *disk) check() error {
 	}
 	return &FullError{What: "disk of " + d.dir, Have: int64(now.usedPercent()), Limit: int64(d.warning), Unit: "percent in use"}
 }
-
-// lastSeen is what the last look saw.
-func (d *disk) lastSeen() space {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.last
-}

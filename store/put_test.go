@@ -132,8 +132,8 @@ func TestPropertiesOfMaximalLength(t *testing.T) {
 	}
 }
 
-// TestLongestTopic: 127 bytes are a topic, of one-byte and of longer characters
-//, also for its directory and after a reopen.
+// TestLongestTopic: 127 bytes are a topic, of one-byte and of longer characters,
+// also for its directory and after a reopen.
 func TestLongestTopic(t *testing.T) {
 	s := openStore(t, scratch(t), smallConfig(FlushSync))
 	topics := []string{strings.Repeat("a", 127), strings.Repeat("€", 42) + "a", "%RETRY%group", "%DLQ%a|b", "a b\tc", "…", "...", " ", "CON"}

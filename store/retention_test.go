@@ -249,8 +249,8 @@ func (s *DefaultMessageStore) routine(c cleaning) (Removal, error) {
 	return s.askToClean(context.Background(), c)
 }
 
-// TestFileTimesDoNotMatter: touched files are neither kept nor removed for that
-//, and in a log whose times go back, as another program may have written,
+// TestFileTimesDoNotMatter: touched files are neither kept nor removed for that,
+// and in a log whose times go back, as another program may have written,
 // nothing is removed from the middle.
 func TestFileTimesDoNotMatter(t *testing.T) {
 	cfg, clock, _ := tinyConfig(FlushSync)
