@@ -14,6 +14,9 @@ import (
 // that vouches for: the checkpoint for RocketMQ, and now and then, or with
 // final set, the recovery point for ourselves.
 func (s *DefaultMessageStore) saveProgress(final bool) error {
+	if s.building.Load() != nil { // what is vouched for stays what it was
+		return s.syncUpTo(lastRecord{})
+	}
 	point := s.pointAt(message.LogOffset(s.lastDispatched.Load())) // before the syncs: they cover this much and no more
 	if !s.worthSaving(point, final) {
 		return s.syncUpTo(point.Last)
@@ -57,7 +60,7 @@ func (s *DefaultMessageStore) pointAt(off message.LogOffset) recoveryPoint {
 	last := identify(s.log, off)
 	p := recoveryPoint{
 		Generation: s.primary.Generation, LogOffset: last.LogOffset + message.LogOffset(last.Size), Last: last,
-		LastTime: s.log.LastTimestamp(), SegmentSize: s.log.FileSize(),
+		LastTime: max(s.log.LastTimestamp(), s.recovery.lastTime), SegmentSize: s.log.FileSize(),
 	}
 	p.Index, p.IndexFiles = s.indexPoints()
 	return p
