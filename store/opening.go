@@ -62,7 +62,7 @@ func (o *opening) end(stage RecoveryStage, bytes, records int64) {
 // reading is step for a scan of [from, to) that is to end with the context of
 // Open: it returns what to call for each record.
 func (o *opening) reading(stage RecoveryStage, from, to message.LogOffset) func(*message.DispatchRequest) error {
-	records, told := int64(0), from
+	records, told := int64(0), from-reportEvery
 	return func(r *message.DispatchRequest) error {
 		records++
 		at := r.LogOffset()
