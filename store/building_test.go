@@ -495,11 +495,11 @@ func TestBuildInBackgroundIsFollowed(t *testing.T) {
 			n++
 		}
 		next = r.NextBeginOffset
-		found := r.Status == GetFound
+		status := r.Status
 		require.EqualValues(t, n, next)
 		r.Release()
-		if !found {
-			require.Equal(t, GetOffsetOverflowOne, r.Status)
+		if status != GetFound {
+			require.Equal(t, GetOffsetOverflowOne, status)
 			<-arrived
 		}
 	}
