@@ -133,8 +133,12 @@ func (s *DefaultMessageStore) recover(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := s.loadIndex(); err != nil {
+		return err
+	}
+	holes := s.indexHoles()
 	next := make(map[*consumequeue.Queue]*numbers) // which units the queues should have that messages were met of
-	if err := s.findEnd(ctx, from, trusted, next); err != nil {
+	if err := s.findEnd(ctx, from, trusted, holes, next); err != nil {
 		return err
 	}
 	building := s.building.Load() != nil
@@ -154,7 +158,7 @@ func (s *DefaultMessageStore) recover(ctx context.Context) error {
 			return err
 		}
 	}
-	return s.settleRest()
+	return s.settleRest(holes)
 }
 
 // loadPoint reads the recovery point, and finds out what of it holds.
@@ -199,8 +203,13 @@ func (s *DefaultMessageStore) readFrom(point recoveryPoint) message.LogOffset {
 
 // findEnd reads the log from an offset on, and finds its end. The queues get what
 // they lack, unless they are left for later.
-func (s *DefaultMessageStore) findEnd(ctx context.Context, from, trusted message.LogOffset, next map[*consumequeue.Queue]*numbers) error {
-	visit := func(r *message.DispatchRequest) error { return s.rebuildIfRoom(r, next) }
+func (s *DefaultMessageStore) findEnd(ctx context.Context, from, trusted message.LogOffset, holes *indexHoles, next map[*consumequeue.Queue]*numbers) error {
+	visit := func(r *message.DispatchRequest) error {
+		if from == s.recovery.LogStart {
+			holes.see(r)
+		}
+		return s.rebuildIfRoom(r, next)
+	}
 	b := s.building.Load()
 	if b != nil {
 		visit = func(r *message.DispatchRequest) error {
@@ -227,9 +236,9 @@ func (s *DefaultMessageStore) findEnd(ctx context.Context, from, trusted message
 	return nil
 }
 
-// settleRest opens the index, and writes down what is known now.
-func (s *DefaultMessageStore) settleRest() error {
-	if err := s.openIndex(); err != nil {
+// settleRest settles the index, and writes down what is known now.
+func (s *DefaultMessageStore) settleRest(holes *indexHoles) error {
+	if err := s.settleIndex(holes); err != nil {
 		return err
 	}
 	if s.writtenByOthers() {
