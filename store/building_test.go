@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -504,4 +506,64 @@ func TestBuildInBackgroundIsFollowed(t *testing.T) {
 		}
 	}
 	closeStore(t, s)
+}
+
+// TestBuildInBackgroundPowerLost: at many moments, from the Open on until the
+// store is closed. No message is lost, and no number given twice.
+func TestBuildInBackgroundPowerLost(t *testing.T) {
+	whole := filledForBuilding(t)
+	for _, name := range []string{"all queues are gone, crash", "no point", "units are wrong"} {
+		root := copyTree(t, whole)
+		harms[name](t, filepath.Join(root, "store"))
+		var shots []*crashfs.Snapshot
+		var kept []bool // the messages put at the end
+		var acknowledged atomic.Bool
+		synctest.Test(t, func(t *testing.T) {
+			fs, dir := crashFSOver(t, root)
+			calls := 0
+			var mu sync.Mutex
+			fs.Hook(func(c crashfs.Call) error {
+				mu.Lock()
+				defer mu.Unlock()
+				if calls++; !changes[c.Op] || calls%9 != 0 {
+					return nil
+				}
+				kept = append(kept, acknowledged.Load()) // first
+				shot, err := fs.Snapshot()
+				shots = append(shots, shot)
+				return err
+			})
+			cfg := withFS(smallConfig(FlushSync), fs)
+			cfg.RebuildInBackground = true
+			s := openStore(t, dir, cfg)
+			require.True(t, s.Recovery().Rebuilding)
+			put(t, s, "z", 0, "z2")
+			acknowledged.Store(true)
+			rest(s)
+			closeStore(t, s)
+		})
+		require.Greater(t, len(shots), 10)
+		for i, shot := range shots {
+			for seed := range uint64(3) {
+				image := scratch(t)
+				_, err := shot.Image(seed+uint64(i%2), image)
+				require.NoError(t, err)
+				about := fmt.Sprint(name, ", moment ", i, ", seed ", seed)
+				cfg := smallConfig(FlushSync)
+				cfg.RebuildInBackground = seed == 1
+				s := openStore(t, filepath.Join(image, "store"), cfg)
+				require.Empty(t, s.Recovery().Damaged, about)
+				want := []string{"z0", "z1"}
+				require.NoError(t, s.WaitDispatched(t.Context(), s.MaxOffset()), about)
+				if n := int(s.MaxOffsetInQueue("z", 0)); kept[i] || n == 3 {
+					want = append(want, "z2")
+				}
+				require.EqualValues(t, len(want), put(t, s, "z", 0, "more").QueueOffset, about)
+				require.Equal(t, append(want, "more"), bodies(t, s, "z", 0), about)
+				require.Equal(t, longBodies(beforeZ+behindZ), bodies(t, s, "a", 0), about)
+				closeStore(t, s)
+				require.NoError(t, os.RemoveAll(image))
+			}
+		}
+	}
 }

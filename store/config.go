@@ -168,7 +168,8 @@ type Config struct {
 	// not the queues, or because the last stop was clean and only RocketMQ's
 	// files tell, of which the last three are read, as RocketMQ does. Until that is
 	// done a get sees of a queue what was built so far, and has nothing to give
-	// beyond; puts wait, until their ctx ends, because the number of a queue's next
+	// beyond; MaxOffsetInQueue says how far that is, so who begins at the end of a
+	// queue begins there; puts wait, until their ctx ends, because the number of a queue's next
 	// message is not known; and nothing is removed. See Recovery.Rebuilding,
 	// HealthRebuilding, and WaitDispatched. A Close stops it, and the next Open
 	// begins again.
