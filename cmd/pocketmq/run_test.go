@@ -5,6 +5,7 @@ import (
 	"compress/zlib"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -435,7 +436,7 @@ func TestRecoveryIsReported(t *testing.T) {
 			require.NoError(t, os.WriteFile(filepath.Join(dir, "abort"), nil, 0o600))
 			r := pocketmqIn(t, "", args...)
 			require.Equal(t, exitOK, r.code, r.stderr)
-			line := "pocketmq: recovery of " + dir + ": cut 4 bytes behind the last whole message\n"
+			line := "pocketmq: recovery of " + dir + ": cut 4 bytes behind the last whole message (corrupt data: size 1953460846 without a magic number)\n"
 			require.True(t, strings.HasPrefix(r.stderr, line), r.stderr)
 			require.NotContains(t, pocketmqIn(t, "", args...).stderr, "recovery")
 
@@ -449,10 +450,10 @@ func TestRecoveryIsReported(t *testing.T) {
 
 func TestRecovered(t *testing.T) {
 	require.Empty(t, recovered(store.Recovery{Records: 7, UnitsDropped: 1}))
-	require.Equal(t, "cut 1 bytes behind the last whole message; removed 2 files behind the end of the log; "+
+	require.Equal(t, "cut 1 bytes behind the last whole message (torn); removed 2 files behind the end of the log; "+
 		"1 damaged places in the log are passed over, the first at offset 7; 3 damaged consume queues built again from the log",
 		recovered(store.Recovery{
-			CutBytes: 1, RemovedFiles: make([]string, 2), Damaged: []commitlog.Damage{{From: 7, To: 9}}, QueuesReset: make([]string, 3),
+			CutBytes: 1, CutReason: errors.New("torn"), RemovedFiles: make([]string, 2), Damaged: []commitlog.Damage{{From: 7, To: 9}}, QueuesReset: make([]string, 3),
 		}))
 }
 
