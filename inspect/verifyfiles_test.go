@@ -34,13 +34,13 @@ func TestVerifyFindsDamagedFiles(t *testing.T) {
 		{"empty", "config/subscriptionGroup.json", "", []string{
 			"error config: config/subscriptionGroup.json+0: is empty"}},
 		{"other names", "config/notes.txt", "not JSON", nil},
-		{"checksum", "pocketmq/identity.json", "0123456789abcdef\n{}", []string{
-			`error own-file: pocketmq/identity.json+0: checksum "0123456789abcdef", that of the text is 2e1472b57af294d1`}},
+		{"checksum", "pocketmq/store.json", "0123456789abcdef\n{}", []string{
+			`error own-file: pocketmq/store.json+0: checksum "0123456789abcdef", that of the text is 2e1472b57af294d1`}},
 		{"no checksum", "pocketmq/recovery.json", "{}", []string{
 			`error own-file: pocketmq/recovery.json+0: checksum "{}", that of the text is ef46db3751d8e999`}},
-		{"no JSON", "pocketmq/identity.json", "ef46db3751d8e999\n", []string{
-			"error own-file: pocketmq/identity.json+0: does not parse"}},
-		{"sound", "pocketmq/identity.json", "2e1472b57af294d1\n{}", nil},
+		{"no JSON", "pocketmq/other.json", "ef46db3751d8e999\n", []string{
+			"error own-file: pocketmq/other.json+0: does not parse"}},
+		{"sound", "pocketmq/other.json", "2e1472b57af294d1\n{}", nil},
 		{"lock", "lock", "lack", []string{
 			`note lock: lock+0: holds "lack", RocketMQ writes "lock"`}},
 	}

@@ -346,7 +346,7 @@ func TestDump(t *testing.T) {
 		kinds[e.Kind]++
 	}
 	require.Equal(t, map[string]int{
-		"file": 11, "record": 3, "unit": 3, "unused": 4, "checkpoint": 1, "json": 3, "text": 2,
+		"file": 11, "record": 3, "unit": 3, "unused": 4, "checkpoint": 1, "json": 3, "queue": 1, "text": 2,
 		"index-head": 1, "index-slots": 1, "index-entry": 3,
 	}, kinds)
 	fails(t, "not known as a file of a store", "dump", writeFile(t, "text"))
