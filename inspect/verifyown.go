@@ -128,29 +128,22 @@ func (v *verifier) compareLast(p *point) (why string, err error) {
 	}
 	v.log.forget()
 	r, kind, err := v.log.at(last.LogOffset)
+	if errors.Is(err, message.ErrCorrupt) || errors.Is(err, errRetired) {
+		err = nil
+	}
 	switch {
-	case kind == message.KindDamaged && errors.Is(err, message.ErrCorrupt):
-		return "", nil
-	case err != nil:
-		return "", ignoreRetired(err)
+	case err != nil || kind == message.KindDamaged:
+		return "", err
 	case kind != message.KindRecord:
 		return fmt.Sprintf("names a record at log offset %d, where there is none", last.LogOffset), nil
-	case r.Check() != nil:
-		return "", nil
 	}
-	if hash := xxhash.Sum64(r.Raw()); int64(r.Size()) != last.Size || r.StoreTimestamp() != last.StoreTimestamp || hash != last.Hash {
+	hash := xxhash.Sum64(r.Raw())
+	same := int64(r.Size()) == last.Size && r.StoreTimestamp() == last.StoreTimestamp && hash == last.Hash
+	if !same && r.Check() == nil {
 		why = fmt.Sprintf("names a record of %d bytes at log offset %d with checksum %016x, stored at %d ms; there is one of %d bytes with %016x, stored at %d",
 			last.Size, last.LogOffset, last.Hash, last.StoreTimestamp, r.Size(), hash, r.StoreTimestamp())
 	}
 	return why, nil
-}
-
-// ignoreRetired is nil for a file that is not wanted any more.
-func ignoreRetired(err error) error {
-	if errors.Is(err, errRetired) {
-		return nil
-	}
-	return err
 }
 
 // compareLedger wants each queue to have the messages that the ledger says it has.

@@ -48,7 +48,7 @@ type Recovery struct {
 	IndexDropped []string
 
 	UnitsDropped int64    // of consume queues: they pointed at nothing
-	QueuesReset  []string // directories of consume queues that did not agree with the log, and were rebuilt from it
+	QueuesReset  []string // directories of consume queues that did not agree with the log, or whose files were not whole, and were rebuilt from it
 	Took         time.Duration
 
 	lastTime int64 // store timestamp of the last record
@@ -92,7 +92,7 @@ func (s *DefaultMessageStore) recover(ctx context.Context) error {
 		return err
 	}
 	var point recoveryPoint
-	if s.recovery.QueuesReset, err = s.queues.ResetDamaged(); err != nil {
+	if s.recovery.QueuesReset, err = s.queues.ResetDamaged(s.log.MinOffset()); err != nil {
 		return err
 	}
 	pointErr := readOwn(s.cfg.fs, s.dir, pointFile, &point)
