@@ -17,11 +17,17 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/pocketmq/pocketmq/inspect"
+	"github.com/pocketmq/pocketmq/internal/crashfs"
 	"github.com/pocketmq/pocketmq/message"
 	"github.com/pocketmq/pocketmq/store"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if err := os.Setenv("TMPDIR", crashfs.Dir()); err != nil { // where files cost least
+		panic(err)
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // Sizes at which everything rolls within a hundred messages.
 const (
@@ -317,9 +323,12 @@ func TestVerifyFindsDamage(t *testing.T) {
 			"error checkpoint: checkpoint+0: too short for its three times",
 		}},
 	}
+	sound, results := newStore(t, 100)
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			dir, results := newStore(t, 100)
+			t.Parallel()
+			dir := t.TempDir()
+			require.NoError(t, os.CopyFS(dir, os.DirFS(sound)))
 			test.damage(t, dir, results)
 			sum, found := verify(t, dir)
 			require.Equal(t, test.want, found)

@@ -21,12 +21,18 @@ import (
 	"github.com/pocketmq/pocketmq"
 	"github.com/pocketmq/pocketmq/commitlog"
 	"github.com/pocketmq/pocketmq/inspect"
+	"github.com/pocketmq/pocketmq/internal/crashfs"
 	"github.com/pocketmq/pocketmq/message"
 	"github.com/pocketmq/pocketmq/protocol"
 	"github.com/pocketmq/pocketmq/store"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if err := os.Setenv("TMPDIR", crashfs.Dir()); err != nil { // where files cost least
+		panic(err)
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // result is what a run of the program gave.
 type result struct {
