@@ -89,7 +89,8 @@ type Config struct {
 	// SegmentSize is the size of commit log files in bytes, and
 	// ConsumeQueueFileSize that of consume queue files, rounded up to a
 	// multiple of 20. 0 means: as the files that are there, else the default.
-	// Another value than that of the files that are there is refused.
+	// Another value than that of the files that are there is refused; a consume
+	// queue with a file that is not of the size of the others is rebuilt.
 	SegmentSize          int64
 	ConsumeQueueFileSize int64
 

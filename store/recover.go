@@ -58,7 +58,7 @@ type Recovery struct {
 	IndexDropped []string
 
 	UnitsDropped int64    // of consume queues: they pointed at nothing
-	QueuesReset  []string // directories of consume queues that did not agree with the log, and were rebuilt from it
+	QueuesReset  []string // directories of consume queues that did not agree with the log, or whose files were not whole, and were rebuilt from it
 	QueuesMade   []string // directories of consume queues that were not there, and were made from the log
 	Took         time.Duration
 
@@ -121,7 +121,7 @@ func (s *DefaultMessageStore) recover(ctx context.Context) error {
 	if s.checkpoint, err = loadCheckpoint(s.cfg.fs, s.dir); err != nil {
 		return err
 	}
-	if s.recovery.QueuesReset, err = s.queues.ResetDamaged(); err != nil {
+	if s.recovery.QueuesReset, err = s.queues.ResetDamaged(s.log.MinOffset()); err != nil {
 		return err
 	}
 	point, err := s.loadPoint()

@@ -22,12 +22,18 @@ import (
 	"github.com/pocketmq/pocketmq"
 	"github.com/pocketmq/pocketmq/commitlog"
 	"github.com/pocketmq/pocketmq/inspect"
+	"github.com/pocketmq/pocketmq/internal/crashfs"
 	"github.com/pocketmq/pocketmq/message"
 	"github.com/pocketmq/pocketmq/protocol"
 	"github.com/pocketmq/pocketmq/store"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if err := os.Setenv("TMPDIR", crashfs.Dir()); err != nil { // where files cost least
+		panic(err)
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // result is what a run of the program gave.
 type result struct {
@@ -347,7 +353,7 @@ func TestDump(t *testing.T) {
 		kinds[e.Kind]++
 	}
 	require.Equal(t, map[string]int{
-		"file": 11, "record": 3, "unit": 3, "unused": 4, "checkpoint": 1, "json": 3, "text": 2,
+		"file": 11, "record": 3, "unit": 3, "unused": 4, "checkpoint": 1, "json": 3, "queue": 1, "text": 2,
 		"index-head": 1, "index-slots": 1, "index-entry": 3,
 	}, kinds)
 	fails(t, "not known as a file of a store", "dump", writeFile(t, "text"))
