@@ -240,7 +240,7 @@ func TestHealthIndexFailing(t *testing.T) {
 			_, err := s.PutMessage(t.Context(), m) // which makes the file, and syncs it
 			require.NoError(t, err)
 			require.NoError(t, s.WaitIndexed(t.Context(), s.MaxOffset()))
-			fs.FailOn(crashfs.OpSync, indexFiles, 1, syscall.EIO)
+			fs.FailFrom(crashfs.OpSync, indexFiles, 1, syscall.EIO)
 			for range 2 { // the first point may be saved before anything is indexed
 				for range 2 * testSegment / 1000 {
 					_, err := s.PutMessage(t.Context(), m)
