@@ -120,23 +120,23 @@ func (p *Producer) sendEncoded(ctx context.Context, first *message.Message, body
 	if !waits(first.Properties) {
 		req.Message.Properties = noWait
 	}
+	done := before
 	a := p.attempts(first.Topic, queue, now)
 	for a.next(ctx) {
 		req.QueueID = a.queue.QueueID
-		resp, err := a.broker.SendMessageBatch(ctx, req)
+		resp, err := a.broker.SendMessageBatch(a.ctx, req)
 		if !a.done(ctx, resp.Code, err) {
 			continue
 		}
 		for i := range results[before:] {
 			r := &results[before+i]
-			r.Status = statusOf(resp.Code)
+			*r = a.result(r.MsgID, resp.Code)
 			r.OffsetMsgID = message.OffsetMessageID{Host: resp.StoreHost, Offset: resp.Offsets[i]}
-			r.Queue = a.queue
 			r.QueueOffset = resp.QueueOffset + message.QueueOffset(i)
 		}
-		return results, a.err()
+		done = len(results)
 	}
-	return results[:before], a.err()
+	return results[:done], a.err()
 }
 
 const noWait message.Properties = message.PropertyWait + "\x01false"

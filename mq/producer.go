@@ -33,6 +33,19 @@ type ProducerConfig struct {
 	// Retries is how often a send that a broker refused is tried again: on
 	// another broker, or after a refresh of the route. Negative: never.
 	Retries int
+	// RetryCodes are answers after which another broker is tried, besides those
+	// that always have this effect: see Send.
+	RetryCodes []protocol.ResponseCode
+	// RetryNotStoreOK also tries another broker when a message was stored, but
+	// its promise was not kept (RocketMQ's retryAnotherBrokerWhenNotStoreOK). So
+	// the message may be delivered twice, with the same unique key.
+	RetryNotStoreOK bool
+	// AttemptTimeout limits an attempt after which there is another broker to
+	// try. When zero it is a fair part of the time until the context's deadline,
+	// 500 ms at least.
+	AttemptTimeout time.Duration
+	// Faults says when to keep away from a broker.
+	Faults FaultPolicy
 	// TemplateTopic is the topic after which a broker makes a topic that does
 	// not exist, when it gets its first message: TBW102 when empty.
 	TemplateTopic string
@@ -54,6 +67,7 @@ func (c ProducerConfig) withDefaults() ProducerConfig {
 	setDefault(&c.TemplateTopic, protocol.TemplateTopic)
 	setDefault(&c.TopicQueueNums, DefaultTopicQueueNums)
 	setDefault(&c.RouteInterval, DefaultRouteInterval)
+	c.Faults = c.Faults.withDefaults()
 	if c.Now == nil {
 		c.Now = time.Now
 	}
@@ -64,7 +78,7 @@ func (c ProducerConfig) withDefaults() ProducerConfig {
 }
 
 func (c ProducerConfig) validate() error {
-	errs := []error{checkGroup(c.Group, defaultProducerGroup), checkNames(c.NameService, c.Connect)}
+	errs := []error{checkGroup(c.Group, defaultProducerGroup), checkNames(c.NameService, c.Connect), c.Faults.validate()}
 	if c.MaxMessageSize < 0 {
 		errs = append(errs, negative("MaxMessageSize", int64(c.MaxMessageSize)))
 	}
@@ -73,6 +87,9 @@ func (c ProducerConfig) validate() error {
 	}
 	if c.RouteInterval < 0 {
 		errs = append(errs, negative("RouteInterval", int64(c.RouteInterval)))
+	}
+	if c.AttemptTimeout < 0 {
+		errs = append(errs, negative("AttemptTimeout", int64(c.AttemptTimeout)))
 	}
 	return errors.Join(errs...)
 }
@@ -145,19 +162,28 @@ type SendResult struct {
 	OffsetMsgID message.OffsetMessageID // names the record
 	Queue       protocol.MessageQueue
 	QueueOffset message.QueueOffset
+
+	Attempts int      // requests that were made to brokers
+	Tried    []string // the broker of each, in order; nil when there was one
 }
 
 // Producer sends messages. Its methods may be called concurrently; messages
-// that one goroutine sends to one queue keep their order. It has no goroutine.
+// that one goroutine sends to one queue keep their order. It has a goroutine
+// only while it keeps away from a broker.
 type Producer struct {
 	group     string
 	maxSize   int
-	retries   int
 	template  string
 	queueNums int32
 	now       func() time.Time
 
+	retries         int
+	retryCodes      []protocol.ResponseCode
+	retryNotStoreOK bool
+	attemptTimeout  time.Duration
+
 	routes  routeCache
+	faults  *faultTable // nil when switched off
 	unwatch func()
 	closed  atomic.Bool
 	done    chan struct{}
@@ -171,8 +197,10 @@ func NewProducer(cfg ProducerConfig) (*Producer, error) {
 		return nil, err
 	}
 	p := &Producer{
-		group: cfg.Group, maxSize: cfg.MaxMessageSize, retries: cfg.Retries,
-		template: cfg.TemplateTopic, queueNums: cfg.TopicQueueNums, now: cfg.Now,
+		group: cfg.Group, maxSize: cfg.MaxMessageSize,
+		retries: cfg.Retries, retryCodes: slices.Clone(cfg.RetryCodes), retryNotStoreOK: cfg.RetryNotStoreOK,
+		attemptTimeout: cfg.AttemptTimeout,
+		template:       cfg.TemplateTopic, queueNums: cfg.TopicQueueNums, now: cfg.Now,
 		done: make(chan struct{}),
 		routes: routeCache{
 			names: cfg.NameService, connect: cfg.Connect,
@@ -182,6 +210,10 @@ func NewProducer(cfg ProducerConfig) (*Producer, error) {
 		},
 	}
 	p.routes.routes.Store(&map[string]*publishRoute{})
+	if !cfg.Faults.Off {
+		p.faults = newFaultTable(cfg.Faults, cfg.Now, p.routes.uses)
+		p.routes.faults = p.faults
+	}
 	p.unwatch = cfg.NameService.WatchRoutes(p.routes.changed)
 	return p, nil
 }
@@ -192,6 +224,9 @@ func (p *Producer) Close() error {
 	p.once.Do(func() {
 		p.closed.Store(true)
 		p.unwatch()
+		if p.faults != nil {
+			p.faults.close()
+		}
 		close(p.done)
 	})
 	return nil
@@ -225,9 +260,14 @@ func (p *Producer) Queues(ctx context.Context, topic string) ([]protocol.Message
 // may be delivered, but its promise was not kept. When ctx ends after the
 // message got its place, only the waiting ends.
 //
-// A retry goes to another broker also after a failed sync. So a message may be
-// there twice, with the same unique key, when the store that failed is opened
-// again. The error tells of the last attempt only.
+// Where the topic has several brokers, those are preferred that answer, and in
+// time: see FaultPolicy. A refusal is final when it is about the message;
+// ProducerConfig.Retries limits how often another broker is tried otherwise, or
+// the route asked for again, or a broker with too much to do asked once more
+// after a pause. A retry goes to another broker also after a failed sync. So a
+// message may be there twice, with the same unique key, when the store that
+// failed is opened again. The error tells of the last attempt only; CodeOf gives
+// its code.
 func (p *Producer) Send(ctx context.Context, m *message.Message) (SendResult, error) {
 	if err := p.check(m); err != nil {
 		return SendResult{}, err
@@ -265,19 +305,17 @@ func (p *Producer) send(ctx context.Context, m *message.Message, queue *protocol
 	var key string
 	req.Message.Properties, key = uniqueIDs().AddTo(m.Properties)
 
+	var r SendResult
 	a := p.attempts(m.Topic, queue, now)
 	for a.next(ctx) {
 		req.QueueID = a.queue.QueueID
-		resp, err := a.broker.SendMessage(ctx, req)
-		if !a.done(ctx, resp.Code, err) {
-			continue
+		resp, err := a.broker.SendMessage(a.ctx, req)
+		if a.done(ctx, resp.Code, err) {
+			r = a.result(key, resp.Code)
+			r.OffsetMsgID, r.QueueOffset = resp.MessageID, resp.QueueOffset
 		}
-		return SendResult{
-			Status: statusOf(resp.Code), MsgID: key, OffsetMsgID: resp.MessageID,
-			Queue: a.queue, QueueOffset: resp.QueueOffset,
-		}, a.err()
 	}
-	return SendResult{}, a.err()
+	return r, a.err()
 }
 
 func (p *Producer) request(topic string, now time.Time) protocol.SendMessageRequest {

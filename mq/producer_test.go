@@ -117,6 +117,7 @@ func twoBrokers(t *testing.T, codeA, codeB protocol.ResponseCode) (p *Producer, 
 	n.route = func(string) (protocol.TopicRoute, error) { return routeOf(2, "a", "b"), nil }
 	p, err := NewProducer(ProducerConfig{Group: "g", NameService: n, Connect: n.connect})
 	require.NoError(t, err)
+	t.Cleanup(func() { p.Close() })
 	return p, a, b
 }
 
