@@ -39,16 +39,17 @@ type attempts struct {
 	health *brokerHealth // nil when it does not matter
 	route  *publishRoute
 
-	made   int
-	tried  []string // broker of each attempt; nil when the first one did it
-	busy   bool     // the last broker has too much to do
-	last   error
-	stored *SendError // of an attempt that stored the message without its promise
-	end    bool
+	retries int
+	made    int
+	tried   []string // broker of each attempt; nil when the first one did it
+	busy    bool     // the last broker has too much to do
+	last    error
+	stored  *SendError // of an attempt that stored the message without its promise
+	end     bool
 }
 
 func (p *Producer) attempts(topic string, given *protocol.MessageQueue, now time.Time) attempts {
-	return attempts{p: p, topic: topic, given: given, now: now}
+	return attempts{p: p, topic: topic, given: given, now: now, retries: p.retries}
 }
 
 // next chooses a queue, or returns false when there is nothing left to try.
@@ -126,7 +127,7 @@ func (a *attempts) pause(ctx context.Context) bool {
 // leaves is for the others.
 func (a *attempts) share(ctx context.Context) {
 	a.ctx = ctx
-	left := a.p.retries + 1 - (a.made - 1) // attempts, with this one
+	left := a.retries + 1 - (a.made - 1) // attempts, with this one
 	if a.given != nil || left <= 1 || !a.route.several {
 		return
 	}
@@ -158,7 +159,7 @@ func (a *attempts) done(ctx context.Context, code protocol.ResponseCode, err err
 		return true
 	}
 	a.busy = protocol.Overloaded(err)
-	a.end = a.given != nil || a.made > a.p.retries || ctx.Err() != nil || !a.worthRetry(code, err)
+	a.end = a.given != nil || a.made > a.retries || ctx.Err() != nil || !a.worthRetry(code, err)
 	if code.Stored() {
 		a.stored = a.sendError()
 		return true

@@ -46,6 +46,11 @@ type ProducerConfig struct {
 	AttemptTimeout time.Duration
 	// Faults says when to keep away from a broker.
 	Faults FaultPolicy
+	// MaxAsyncSends and MaxAsyncBytes limit what is under way by SendAsync and
+	// its kind: 1,000 sends, each of which has a goroutine, and 64 MiB of bodies
+	// and properties when zero. A larger message goes alone.
+	MaxAsyncSends int
+	MaxAsyncBytes int64
 	// TemplateTopic is the topic after which a broker makes a topic that does
 	// not exist, when it gets its first message: TBW102 when empty.
 	TemplateTopic string
@@ -68,6 +73,8 @@ func (c ProducerConfig) withDefaults() ProducerConfig {
 	setDefault(&c.TopicQueueNums, DefaultTopicQueueNums)
 	setDefault(&c.RouteInterval, DefaultRouteInterval)
 	c.Faults = c.Faults.withDefaults()
+	setDefault(&c.MaxAsyncSends, DefaultMaxAsyncSends)
+	setDefault(&c.MaxAsyncBytes, DefaultMaxAsyncBytes)
 	if c.Now == nil {
 		c.Now = time.Now
 	}
@@ -79,17 +86,20 @@ func (c ProducerConfig) withDefaults() ProducerConfig {
 
 func (c ProducerConfig) validate() error {
 	errs := []error{checkGroup(c.Group, defaultProducerGroup), checkNames(c.NameService, c.Connect), c.Faults.validate()}
-	if c.MaxMessageSize < 0 {
-		errs = append(errs, negative("MaxMessageSize", int64(c.MaxMessageSize)))
-	}
-	if c.TopicQueueNums < 0 {
-		errs = append(errs, negative("TopicQueueNums", int64(c.TopicQueueNums)))
-	}
-	if c.RouteInterval < 0 {
-		errs = append(errs, negative("RouteInterval", int64(c.RouteInterval)))
-	}
-	if c.AttemptTimeout < 0 {
-		errs = append(errs, negative("AttemptTimeout", int64(c.AttemptTimeout)))
+	for _, f := range []struct {
+		name  string
+		value int64
+	}{
+		{"MaxMessageSize", int64(c.MaxMessageSize)},
+		{"TopicQueueNums", int64(c.TopicQueueNums)},
+		{"RouteInterval", int64(c.RouteInterval)},
+		{"AttemptTimeout", int64(c.AttemptTimeout)},
+		{"MaxAsyncSends", int64(c.MaxAsyncSends)},
+		{"MaxAsyncBytes", c.MaxAsyncBytes},
+	} {
+		if f.value < 0 {
+			errs = append(errs, negative(f.name, f.value))
+		}
 	}
 	return errors.Join(errs...)
 }
@@ -168,8 +178,8 @@ type SendResult struct {
 }
 
 // Producer sends messages. Its methods may be called concurrently; messages
-// that one goroutine sends to one queue keep their order. It has a goroutine
-// only while it keeps away from a broker.
+// that one goroutine sends to one queue keep their order. It has goroutines only
+// for asynchronous sends, and while it keeps away from a broker.
 type Producer struct {
 	group     string
 	maxSize   int
@@ -184,6 +194,8 @@ type Producer struct {
 
 	routes  routeCache
 	faults  *faultTable // nil when switched off
+	permits *permits    // of asynchronous sends
+	log     *slog.Logger
 	unwatch func()
 	closed  atomic.Bool
 	done    chan struct{}
@@ -200,7 +212,8 @@ func NewProducer(cfg ProducerConfig) (*Producer, error) {
 		group: cfg.Group, maxSize: cfg.MaxMessageSize,
 		retries: cfg.Retries, retryCodes: slices.Clone(cfg.RetryCodes), retryNotStoreOK: cfg.RetryNotStoreOK,
 		attemptTimeout: cfg.AttemptTimeout,
-		template:       cfg.TemplateTopic, queueNums: cfg.TopicQueueNums, now: cfg.Now,
+		permits:        newPermits(cfg.MaxAsyncSends, cfg.MaxAsyncBytes), log: cfg.Logger,
+		template: cfg.TemplateTopic, queueNums: cfg.TopicQueueNums, now: cfg.Now,
 		done: make(chan struct{}),
 		routes: routeCache{
 			names: cfg.NameService, connect: cfg.Connect,
@@ -219,10 +232,12 @@ func NewProducer(cfg ProducerConfig) (*Producer, error) {
 }
 
 // Close makes further sends fail with message.ErrClosed. Sends that are under
-// way end as they would have. It is idempotent.
+// way end as they would have; Close waits for the asynchronous ones, so it must
+// not be called by what they call. It is idempotent.
 func (p *Producer) Close() error {
 	p.once.Do(func() {
 		p.closed.Store(true)
+		p.permits.close()
 		p.unwatch()
 		if p.faults != nil {
 			p.faults.close()
@@ -299,14 +314,18 @@ func (p *Producer) check(m *message.Message) error {
 
 // send sends a message that was checked, to queue or to one of its choice.
 func (p *Producer) send(ctx context.Context, m *message.Message, queue *protocol.MessageQueue) (SendResult, error) {
-	now := p.now()
-	req := p.request(m.Topic, now)
+	a := p.attempts(m.Topic, queue, p.now())
+	return p.sendBy(ctx, m, &a)
+}
+
+// sendBy sends a message that was checked.
+func (p *Producer) sendBy(ctx context.Context, m *message.Message, a *attempts) (SendResult, error) {
+	req := p.request(m.Topic, a.now)
 	req.Message = *m
 	var key string
 	req.Message.Properties, key = uniqueIDs().AddTo(m.Properties)
 
 	var r SendResult
-	a := p.attempts(m.Topic, queue, now)
 	for a.next(ctx) {
 		req.QueueID = a.queue.QueueID
 		resp, err := a.broker.SendMessage(a.ctx, req)
