@@ -83,7 +83,9 @@ func (p *Producer) sendAsync(ctx context.Context, m *message.Message, queue *pro
 	own := *m
 	go func() {
 		defer p.permits.finish()
-		r, err := p.send(ctx, &own, queue)
+		a := p.attempts(&own, queue, p.now())
+		a.mode = ModeAsync
+		r, err := p.sendBy(ctx, &a)
 		p.permits.release(size)
 		p.call(done, r, err)
 	}()
@@ -145,9 +147,8 @@ func (p *Producer) SendOneway(ctx context.Context, m *message.Message) error {
 	}
 	own := *m
 	own.Properties = message.JoinProperties(own.Properties.Without(message.PropertyWait), noWait)
-	now := p.now()
-	a := p.attempts(m.Topic, nil, now)
-	a.retries = 0
-	_, err := p.sendBy(ctx, &own, &a)
+	a := p.attempts(&own, nil, p.now())
+	a.mode, a.retries = ModeOneway, 0
+	_, err := p.sendBy(ctx, &a)
 	return err
 }

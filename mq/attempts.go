@@ -27,10 +27,12 @@ const minAttempt = 500 * time.Millisecond
 //
 // Source: RocketMQ client/impl/producer/DefaultMQProducerImpl.java, sendDefaultImpl.
 type attempts struct {
-	p     *Producer
-	topic string
-	given *protocol.MessageQueue // the only choice, if not nil
-	now   time.Time              // when the attempt began
+	p       *Producer
+	mode    SendMode
+	message message.Message        // of a batch, the first
+	batch   []*message.Message     // nil for a single message
+	given   *protocol.MessageQueue // the only choice, if not nil
+	now     time.Time              // when the attempt began
 
 	ctx    context.Context // of the attempt
 	cancel context.CancelFunc
@@ -38,6 +40,7 @@ type attempts struct {
 	broker protocol.Broker
 	health *brokerHealth // nil when it does not matter
 	route  *publishRoute
+	seen   *SendContext // what hooks were told; nil without hooks
 
 	retries int
 	made    int
@@ -48,8 +51,8 @@ type attempts struct {
 	end     bool
 }
 
-func (p *Producer) attempts(topic string, given *protocol.MessageQueue, now time.Time) attempts {
-	return attempts{p: p, topic: topic, given: given, now: now, retries: p.retries}
+func (p *Producer) attempts(m *message.Message, given *protocol.MessageQueue, now time.Time) attempts {
+	return attempts{p: p, message: *m, given: given, now: now, retries: p.retries}
 }
 
 // next chooses a queue, or returns false when there is nothing left to try.
@@ -63,7 +66,7 @@ func (a *attempts) next(ctx context.Context) bool {
 	if a.made > 0 {
 		a.now = a.p.now()
 	}
-	r, err := a.p.routes.get(ctx, a.topic, a.now)
+	r, err := a.p.routes.get(ctx, a.message.Topic, a.now)
 	if err != nil {
 		return a.stop(err)
 	}
@@ -77,6 +80,9 @@ func (a *attempts) next(ctx context.Context) bool {
 	}
 	if a.busy && a.queue.BrokerName == last(a.tried) && !a.pause(ctx) {
 		return a.stop(a.last)
+	}
+	if a.seen, err = a.begin(ctx); err != nil {
+		return a.stop(err)
 	}
 	a.made++
 	a.share(ctx)
@@ -234,7 +240,7 @@ func (a *attempts) err() error {
 }
 
 func (a *attempts) sendError() *SendError {
-	return &SendError{Topic: a.topic, Queue: a.queue, Attempts: a.made, Tried: a.brokers(), Err: a.last}
+	return &SendError{Topic: a.message.Topic, Queue: a.queue, Attempts: a.made, Tried: a.brokers(), Err: a.last}
 }
 
 // brokers are those tried, where it says more than the queue does.

@@ -87,7 +87,7 @@ func (p *Producer) sendPart(ctx context.Context, ms []*message.Message, results 
 		results[before] = r
 		return results, err
 	}
-	return p.sendEncoded(ctx, ms[before], *buf, results, before, queue)
+	return p.sendEncoded(ctx, ms[before:len(results)], *buf, results, before, queue)
 }
 
 // brokerAdds is what a broker may add to a record: wider hosts, and the
@@ -110,10 +110,11 @@ func withKey(m *message.Message, key string) *message.Message {
 	return &c
 }
 
-// sendEncoded sends a batch for results[before:] and fills them in.
-func (p *Producer) sendEncoded(ctx context.Context, first *message.Message, body []byte, results []SendResult, before int,
+// sendEncoded sends the batch ms for results[before:] and fills them in.
+func (p *Producer) sendEncoded(ctx context.Context, ms []*message.Message, body []byte, results []SendResult, before int,
 	queue *protocol.MessageQueue,
 ) ([]SendResult, error) {
+	first := ms[0]
 	now := p.now()
 	req := protocol.SendMessageBatchRequest{SendMessageRequest: p.request(first.Topic, now)}
 	req.Message.Body = body
@@ -121,11 +122,13 @@ func (p *Producer) sendEncoded(ctx context.Context, first *message.Message, body
 		req.Message.Properties = noWait
 	}
 	done := before
-	a := p.attempts(first.Topic, queue, now)
+	a := p.attempts(first, queue, now)
+	a.batch = ms
 	for a.next(ctx) {
 		req.QueueID = a.queue.QueueID
 		resp, err := a.broker.SendMessageBatch(a.ctx, req)
 		if !a.done(ctx, resp.Code, err) {
+			a.observe(ctx, SendResult{}, err)
 			continue
 		}
 		for i := range results[before:] {
@@ -135,6 +138,7 @@ func (p *Producer) sendEncoded(ctx context.Context, first *message.Message, body
 			r.QueueOffset = resp.QueueOffset + message.QueueOffset(i)
 		}
 		done = len(results)
+		a.observe(ctx, results[before], err)
 	}
 	return results[:done], a.err()
 }

@@ -1,6 +1,7 @@
 package mq
 
 import (
+	"compress/zlib"
 	"context"
 	"errors"
 	"fmt"
@@ -46,6 +47,17 @@ type ProducerConfig struct {
 	AttemptTimeout time.Duration
 	// Faults says when to keep away from a broker.
 	Faults FaultPolicy
+	// CompressOver has bodies of so many bytes or more compressed by zlib, unless
+	// that makes them no smaller; 0: none. RocketMQ's value is 4096. Consumers get
+	// them as they were. The messages of a batch are not compressed.
+	CompressOver int
+	// CompressLevel is zlib's, 1 to 9, DefaultCompressLevel when zero.
+	CompressLevel int
+	// CheckForbidden are asked before each attempt, in order; an error, or a
+	// panic, is final. The send's error then matches ErrForbidden and theirs.
+	CheckForbidden []func(context.Context, SendContext) error
+	// Hooks are called around each attempt, in order.
+	Hooks []SendMessageHook
 	// MaxAsyncSends and MaxAsyncBytes limit what is under way by SendAsync and
 	// its kind: 1,000 sends, each of which has a goroutine, and 64 MiB of bodies
 	// and properties when zero. A larger message goes alone.
@@ -73,6 +85,7 @@ func (c ProducerConfig) withDefaults() ProducerConfig {
 	setDefault(&c.TopicQueueNums, DefaultTopicQueueNums)
 	setDefault(&c.RouteInterval, DefaultRouteInterval)
 	c.Faults = c.Faults.withDefaults()
+	setDefault(&c.CompressLevel, DefaultCompressLevel)
 	setDefault(&c.MaxAsyncSends, DefaultMaxAsyncSends)
 	setDefault(&c.MaxAsyncBytes, DefaultMaxAsyncBytes)
 	if c.Now == nil {
@@ -94,12 +107,18 @@ func (c ProducerConfig) validate() error {
 		{"TopicQueueNums", int64(c.TopicQueueNums)},
 		{"RouteInterval", int64(c.RouteInterval)},
 		{"AttemptTimeout", int64(c.AttemptTimeout)},
+		{"CompressOver", int64(c.CompressOver)},
 		{"MaxAsyncSends", int64(c.MaxAsyncSends)},
 		{"MaxAsyncBytes", c.MaxAsyncBytes},
 	} {
 		if f.value < 0 {
 			errs = append(errs, negative(f.name, f.value))
 		}
+	}
+	if c.CompressLevel < zlib.BestSpeed || c.CompressLevel > zlib.BestCompression {
+		errs = append(errs, &message.LimitError{
+			Field: "Config.CompressLevel (from 1)", Limit: zlib.BestCompression, Value: int64(c.CompressLevel), Unit: "as level",
+		})
 	}
 	return errors.Join(errs...)
 }
@@ -195,6 +214,8 @@ type Producer struct {
 	routes  routeCache
 	faults  *faultTable // nil when switched off
 	permits *permits    // of asynchronous sends
+	shrink  compressor
+	hooks   hooks
 	log     *slog.Logger
 	unwatch func()
 	closed  atomic.Bool
@@ -212,6 +233,8 @@ func NewProducer(cfg ProducerConfig) (*Producer, error) {
 		group: cfg.Group, maxSize: cfg.MaxMessageSize,
 		retries: cfg.Retries, retryCodes: slices.Clone(cfg.RetryCodes), retryNotStoreOK: cfg.RetryNotStoreOK,
 		attemptTimeout: cfg.AttemptTimeout,
+		shrink:         compressor{over: cfg.CompressOver, level: cfg.CompressLevel},
+		hooks:          hooks{slices.Clone(cfg.CheckForbidden), slices.Clone(cfg.Hooks)},
 		permits:        newPermits(cfg.MaxAsyncSends, cfg.MaxAsyncBytes), log: cfg.Logger,
 		template: cfg.TemplateTopic, queueNums: cfg.TopicQueueNums, now: cfg.Now,
 		done: make(chan struct{}),
@@ -314,25 +337,32 @@ func (p *Producer) check(m *message.Message) error {
 
 // send sends a message that was checked, to queue or to one of its choice.
 func (p *Producer) send(ctx context.Context, m *message.Message, queue *protocol.MessageQueue) (SendResult, error) {
-	a := p.attempts(m.Topic, queue, p.now())
-	return p.sendBy(ctx, m, &a)
+	a := p.attempts(m, queue, p.now())
+	return p.sendBy(ctx, &a)
 }
 
 // sendBy sends a message that was checked.
-func (p *Producer) sendBy(ctx context.Context, m *message.Message, a *attempts) (SendResult, error) {
-	req := p.request(m.Topic, a.now)
-	req.Message = *m
+func (p *Producer) sendBy(ctx context.Context, a *attempts) (SendResult, error) {
 	var key string
-	req.Message.Properties, key = uniqueIDs().AddTo(m.Properties)
-
+	a.message.Properties, key = uniqueIDs().AddTo(a.message.Properties)
+	req := p.request(a.message.Topic, a.now)
+	req.Message = a.message
+	if d := p.shrink.compress(a.message.Body); d != nil {
+		defer p.shrink.release(d)
+		req.Message.Body = d.out
+		req.SysFlag |= message.FlagCompressed
+	}
 	var r SendResult
 	for a.next(ctx) {
 		req.QueueID = a.queue.QueueID
 		resp, err := a.broker.SendMessage(a.ctx, req)
+		var attempt SendResult
 		if a.done(ctx, resp.Code, err) {
-			r = a.result(key, resp.Code)
-			r.OffsetMsgID, r.QueueOffset = resp.MessageID, resp.QueueOffset
+			attempt = a.result(key, resp.Code)
+			attempt.OffsetMsgID, attempt.QueueOffset = resp.MessageID, resp.QueueOffset
+			r = attempt
 		}
+		a.observe(ctx, attempt, err)
 	}
 	return r, a.err()
 }
