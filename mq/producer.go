@@ -43,7 +43,8 @@ type ProducerConfig struct {
 	RetryNotStoreOK bool
 	// AttemptTimeout limits an attempt after which there is another broker to
 	// try. When zero it is a fair part of the time until the context's deadline,
-	// 500 ms at least.
+	// 500 ms at least. Where it ends after the message got its place, the message
+	// is stored, its promise not kept: see RetryNotStoreOK.
 	AttemptTimeout time.Duration
 	// Faults says when to keep away from a broker.
 	Faults FaultPolicy
