@@ -72,11 +72,8 @@ func (p *Producer) SendSelectedAsync(ctx context.Context, m *message.Message, se
 
 // sendAsync sends a message that was checked.
 func (p *Producer) sendAsync(ctx context.Context, m *message.Message, queue *protocol.MessageQueue, done func(SendResult, error)) {
-	size := int64(len(m.Body) + len(m.Properties))
-	if err := p.permits.acquire(ctx, size); err != nil {
-		if !errors.Is(err, message.ErrClosed) {
-			err = &SendError{Topic: m.Topic, Err: err}
-		}
+	size := sizeOf(m)
+	if err := p.permit(ctx, m.Topic, size); err != nil {
 		p.call(done, SendResult{}, err)
 		return
 	}
@@ -91,15 +88,57 @@ func (p *Producer) sendAsync(ctx context.Context, m *message.Message, queue *pro
 	}()
 }
 
-// call calls done, and survives it.
+// SendBatchAsync is to SendBatch what SendAsync is to Send. The batch takes room
+// as one send, with the bytes of all its messages.
+func (p *Producer) SendBatchAsync(ctx context.Context, ms []*message.Message, done func([]SendResult, error)) {
+	var size int64
+	err := p.checkBatch(ms)
+	if err == nil {
+		for _, m := range ms {
+			size += sizeOf(m)
+		}
+		err = p.permit(ctx, ms[0].Topic, size)
+	}
+	if err != nil {
+		p.contain(func() { done(nil, err) })
+		return
+	}
+	own := make([]*message.Message, len(ms))
+	for i, m := range ms {
+		c := *m
+		own[i] = &c
+	}
+	go func() {
+		defer p.permits.finish()
+		results, err := p.sendParts(ctx, own, nil, ModeAsync)
+		p.permits.release(size)
+		p.contain(func() { done(results, err) })
+	}()
+}
+
+func sizeOf(m *message.Message) int64 { return int64(len(m.Body) + len(m.Properties)) }
+
+// permit waits for room.
+func (p *Producer) permit(ctx context.Context, topic string, size int64) error {
+	err := p.permits.acquire(ctx, size)
+	if err == nil || errors.Is(err, message.ErrClosed) {
+		return err
+	}
+	return &SendError{Topic: topic, Err: err}
+}
+
 func (p *Producer) call(done func(SendResult, error), r SendResult, err error) {
+	p.contain(func() { done(r, err) })
+}
+
+// contain calls a callback, and survives it.
+func (p *Producer) contain(callback func()) {
 	defer func() {
 		if v := recover(); v != nil {
-			p.log.Error("a callback of an asynchronous send panicked", "msgId", r.MsgID,
-				"panic", fmt.Sprint(v), "stack", string(debug.Stack()))
+			p.log.Error("a callback of an asynchronous send panicked", "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
 		}
 	}()
-	done(r, err)
+	callback()
 }
 
 // Future is the outcome of a send that is under way.

@@ -264,3 +264,40 @@ func TestSendOneway(t *testing.T) {
 	require.NoError(t, q.SendOneway(t.Context(), m))
 	require.Equal(t, 1, c.sends)
 }
+
+func TestSendBatchAsync(t *testing.T) {
+	h := openHouse(t)
+	p := h.producer(t)
+	h.createTopic(t, "orders", 2)
+	type answer struct {
+		results []SendResult
+		err     error
+	}
+	send := func(ctx context.Context, ms []*message.Message) answer {
+		got := make(chan answer, 2)
+		p.SendBatchAsync(ctx, ms, func(results []SendResult, err error) { got <- answer{results, err} })
+		for _, m := range ms {
+			*m = message.Message{} // the caller's again
+		}
+		return <-got
+	}
+	var ms []*message.Message
+	for range 20 { // several parts, and the last of them alone
+		ms = append(ms, text(t, "orders", strings.Repeat("x", 20_000)))
+	}
+	got := send(t.Context(), ms)
+	require.NoError(t, got.err)
+	require.Len(t, got.results, 20)
+	for i, r := range got.results {
+		require.Equal(t, SendOK, r.Status)
+		require.Equal(t, got.results[0].Queue, r.Queue)
+		require.EqualValues(t, i, r.QueueOffset)
+	}
+	require.ErrorIs(t, send(t.Context(), nil).err, message.ErrIllegal)
+	canceled, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.ErrorIs(t, send(canceled, []*message.Message{text(t, "orders", "x")}).err, context.Canceled)
+	p.SendBatchAsync(t.Context(), nil, func([]SendResult, error) { panic("contained") })
+	require.NoError(t, p.Close())
+	require.ErrorIs(t, send(t.Context(), []*message.Message{text(t, "orders", "x")}).err, message.ErrClosed)
+}

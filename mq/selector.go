@@ -71,17 +71,14 @@ func (p *Producer) SendSelected(ctx context.Context, m *message.Message, selecto
 // SendBatchSelected is SendBatch to the queue that the selector chooses for the
 // first message and the key.
 func (p *Producer) SendBatchSelected(ctx context.Context, ms []*message.Message, selector QueueSelector, key string) ([]SendResult, error) {
-	if p.closed.Load() {
-		return nil, message.ErrClosed
-	}
-	if err := checkBatch(ms, p.maxSize); err != nil {
+	if err := p.checkBatch(ms); err != nil {
 		return nil, err
 	}
 	q, err := p.choose(ctx, ms[0], selector, key)
 	if err != nil {
 		return nil, err
 	}
-	return p.sendBatch(ctx, ms, &q)
+	return p.sendParts(ctx, ms, &q, ModeSync)
 }
 
 // choose asks a selector about a message that was checked.
