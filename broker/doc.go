@@ -6,13 +6,15 @@
 // Laws of the package:
 //
 //   - A topic is on disk before its first message is.
-//   - Nothing is stored that would not be delivered: delay levels, timers and
-//     transactions are refused, because this version does not serve them.
+//   - Nothing is stored that would not be delivered: timers and transactions are
+//     refused, because this version does not serve them.
+//   - A delayed message is delivered when it is due, not before, and once: also
+//     after a crash, if what config/delayOffset.json says came from this broker.
 //   - Offsets may be lost back to the last save, so messages may come twice.
 //     They are never moved forward on their own. A damaged file is an error,
 //     not an empty one.
 //   - A broker without traffic writes nothing.
 //
-// config/topics.json and config/consumerOffset.json have the form that Apache
+// config/topics.json, config/consumerOffset.json and config/delayOffset.json have the form that Apache
 // RocketMQ 4.9.3 writes; fields that this version does not know are kept.
 package broker
