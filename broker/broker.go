@@ -26,6 +26,8 @@ type Broker struct {
 	queueNums      int32
 	clusterProp    message.Properties // CLUSTER=<cluster>, or empty
 	topics         *topicTable
+	groups         *groupTable
+	autoGroup      bool
 	offsets        *offsetTable
 	announceMu     sync.Mutex // keeps registrations in the order of the changes
 	closed         atomic.Bool
@@ -50,7 +52,7 @@ func New(ctx context.Context, cfg Config) (*Broker, error) {
 	b := &Broker{
 		name: cfg.Name, cluster: cfg.Cluster,
 		store: cfg.Store, host: cfg.Store.StoreHost(), names: cfg.NameService, log: cfg.Logger,
-		autoCreate: !cfg.NoAutoCreateTopic, queueNums: cfg.TopicQueueNums,
+		autoCreate: !cfg.NoAutoCreateTopic, autoGroup: !cfg.NoAutoCreateGroup, queueNums: cfg.TopicQueueNums,
 		closing: make(chan struct{}),
 	}
 	if !cfg.NoClusterProperty {
@@ -67,6 +69,9 @@ func New(ctx context.Context, cfg Config) (*Broker, error) {
 	}
 	for _, t := range adopted {
 		b.log.Warn("topic adopted from the store", "topic", t.Name, "queues", t.ReadQueueNums)
+	}
+	if b.groups, err = openGroups(cfg.Store, cfg.Now); err != nil {
+		return nil, err
 	}
 	if b.offsets, err = openOffsets(cfg.Store); err != nil {
 		return nil, err

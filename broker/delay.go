@@ -123,6 +123,13 @@ func (d *delays) parked(end message.LogOffset) {
 	}
 }
 
+// parkedAt is parked for a message that was put, if it is a delayed one.
+func (d *delays) parkedAt(m *message.MessageExtBrokerInner, res *store.PutMessageResult) {
+	if m.Topic == message.ScheduleTopic {
+		d.parked(res.LogOffset + message.LogOffset(res.Bytes))
+	}
+}
+
 // consumed is a store.Consumed for the queues of delayed messages: what is not
 // known to be delivered is held.
 func (d *delays) consumed(queueID int32) message.QueueOffset {

@@ -1,7 +1,7 @@
-// Package broker is RocketMQ's broker in process: it owns a store's topics and
-// consumer offsets, admits messages, and serves pulls that wait for messages.
-// Broker implements protocol.Broker; NameService implements
-// protocol.NameService for brokers of one process.
+// Package broker is RocketMQ's broker in process: it owns a store's topics, groups
+// and consumer offsets, admits messages, delivers delayed ones, and serves pulls
+// that wait for messages. Broker implements protocol.Broker; NameService
+// implements protocol.NameService for brokers of one process.
 //
 // Laws of the package:
 //
@@ -15,6 +15,7 @@
 //     not an empty one.
 //   - A broker without traffic writes nothing.
 //
-// config/topics.json, config/consumerOffset.json and config/delayOffset.json have the form that Apache
-// RocketMQ 4.9.3 writes; fields that this version does not know are kept.
+// The files topics.json, subscriptionGroup.json, consumerOffset.json and
+// delayOffset.json in config/ have the form that Apache RocketMQ 4.9.3 writes;
+// fields that this version does not know are kept.
 package broker

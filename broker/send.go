@@ -35,16 +35,23 @@ func (b *Broker) SendMessage(ctx context.Context, req protocol.SendMessageReques
 	if !code.Stored() {
 		return protocol.SendMessageResponse{Code: code}, err
 	}
-	if inner.Topic == message.ScheduleTopic {
-		b.delays.parked(res.LogOffset + message.LogOffset(res.Bytes))
-	}
+	b.delays.parkedAt(&inner, &res)
 	return protocol.SendMessageResponse{
 		Code:           code,
 		MessageID:      message.OffsetMessageID{Host: res.StoreHost, Offset: res.LogOffset},
-		QueueID:        req.QueueID,
+		QueueID:        queueOf(&inner, req.QueueID),
 		QueueOffset:    res.QueueOffset,
 		StoreTimestamp: res.StoreTimestamp,
 	}, err
+}
+
+// queueOf is the queue that a client hears of: while a message waits, the one that
+// it asked for.
+func queueOf(inner *message.MessageExtBrokerInner, asked int32) int32 {
+	if inner.Topic == message.ScheduleTopic {
+		return asked
+	}
+	return inner.QueueID
 }
 
 // SendMessageBatch stores the messages of a batch, all or none. Properties of
@@ -79,14 +86,21 @@ func (b *Broker) admit(ctx context.Context, req *protocol.SendMessageRequest) (m
 	if err == nil {
 		err = checkProperties(inner.Properties, "")
 	}
+	if err == nil {
+		err = b.checkRetry(req, &inner)
+	}
 	waiting := inner
 	if err == nil {
 		waiting, err = b.park(inner)
 	}
-	if err == nil {
+	switch {
+	case err != nil:
+	case inner.Topic != req.Message.Topic: // a dead letter
+		err = b.ensureTopic(ctx, inner.Topic, 1)
+	default:
 		err = b.place(ctx, req, &inner)
 	}
-	waiting.SysFlag = inner.SysFlag
+	waiting.SysFlag = inner.SysFlag // place changes nothing else
 	return waiting, err
 }
 
@@ -129,6 +143,7 @@ func (b *Broker) prepare(req *protocol.SendMessageRequest) (message.MessageExtBr
 	}
 	inner.Message = req.Message
 	inner.QueueID = req.QueueID
+	inner.ReconsumeTimes = req.ReconsumeTimes
 	inner.Properties, err = b.storedProperties(req.Message.Properties, scan)
 	inner.NoWait = scan.noWait
 	inner.SysFlag = req.SysFlag
