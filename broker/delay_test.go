@@ -377,7 +377,7 @@ func TestDelayClockSetBack(t *testing.T) {
 
 // TestParkedMessagesAreKept until they are delivered, and then removed.
 func TestParkedMessagesAreKept(t *testing.T) {
-	for _, rule := range []store.GroupRule{store.KeepUnconsumed, store.RemoveConsumed} {
+	for _, rule := range []store.GroupRule{store.IgnoreGroups, store.KeepUnconsumed, store.RemoveConsumed} {
 		t.Run(rule.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := openDelayStore(t, t.TempDir(), store.Config{Flush: store.FlushAsync, Retention: store.Retention{Groups: rule}})
