@@ -311,7 +311,7 @@ func (d *delays) deliver(ctx context.Context, p *parkedMessage) error {
 		}
 	}
 	res, err := d.put(ctx, &p.inner)
-	if res.Status.Stored() {
+	if res.Status.Stored() && res.Count > 0 {
 		d.end = res.LogOffset + message.LogOffset(res.Bytes)
 		return nil
 	}
