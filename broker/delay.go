@@ -85,11 +85,17 @@ func openDelays(cfg Config) (*delays, error) {
 		store: cfg.Store, put: cfg.Store.PutMessage, table: cfg.Store.DelayLevels(), now: cfg.Now, tail: delayTail, interval: cfg.OffsetPersistInterval, log: cfg.Logger,
 		kick: make(chan struct{}, 1), progress: p, saved: maps.Clone(p.next),
 	}
+	return d, nil
+}
+
+// findLevels lists the levels of the table, and others that have a queue or an
+// offset: the table may have had more.
+func (d *delays) findLevels() {
 	levels := map[int]bool{}
 	for i := range d.table {
 		levels[i+1] = true
 	}
-	for level := range p.next {
+	for level := range d.progress.next {
 		levels[int(level)] = level > 0
 	}
 	for topic, id := range d.store.QueueIDs() {
@@ -97,12 +103,12 @@ func openDelays(cfg Config) (*delays, error) {
 			levels[int(id)+1] = true
 		}
 	}
+	d.levels = nil
 	for _, level := range slices.Sorted(maps.Keys(levels)) {
 		if levels[level] {
-			d.levels = append(d.levels, &delayLevel{level: level, next: max(p.next[int32(level)], 0)})
+			d.levels = append(d.levels, &delayLevel{level: level, next: max(d.progress.next[int32(level)], 0)})
 		}
 	}
-	return d, nil
 }
 
 // run begins to deliver. stop ends it, and saves.

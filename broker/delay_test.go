@@ -412,3 +412,47 @@ func TestParkedMessagesAreKept(t *testing.T) {
 		})
 	}
 }
+
+// TestFewerLevels: messages of levels that are no longer in the table are due a
+// second after they were stored, and not forgotten.
+func TestFewerLevels(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		s := openDelayStore(t, dir, store.Config{})
+		b := openBroker(t, Config{Store: s})
+		createTopic(t, b, "orders", 1)
+		send(t, b, "orders", 0, "m17", "DELAY", "17")
+		send(t, b, "orders", 0, "m2", "DELAY", "2")
+		require.NoError(t, b.Close())
+		require.NoError(t, s.Close())
+
+		s = openDelayStore(t, dir, store.Config{DelayLevels: "1s 10s"})
+		b = openBroker(t, Config{Store: s})
+		time.Sleep(1001 * time.Millisecond)
+		synctest.Wait()
+		require.Equal(t, []string{"m17"}, bodies(t, s, "orders", 0))
+		time.Sleep(9 * time.Second)
+		synctest.Wait()
+		require.Equal(t, []string{"m17", "m2"}, bodies(t, s, "orders", 0))
+		require.NoError(t, b.Close())
+		require.Contains(t, delayFileText(t, s), "{2:1,17:1\n")
+		require.NoError(t, s.Close())
+	})
+}
+
+// TestDamagedDelayFile is an error, and the backup serves.
+func TestDamagedDelayFile(t *testing.T) {
+	s := openStore(t, t.TempDir())
+	require.NoError(t, s.WriteConfig(delayFile, []byte(`{"offsetTable":{1:0}}`)))
+	require.NoError(t, s.WriteConfig(delayFile, []byte(`{"offsetTable":{1:`)))
+	b := openBroker(t, Config{Store: s})
+	require.NoError(t, b.Close())
+	for _, text := range []string{`{"offsetTable":{one:1}}`, `{"offsetTable":[]}`, `{"logOffset":"x"}`, `null`} {
+		for range 2 {
+			require.NoError(t, s.WriteConfig(delayFile, []byte(text)))
+		}
+		_, err := New(t.Context(), Config{Store: s})
+		require.ErrorIs(t, err, message.ErrCorrupt, text)
+		require.ErrorContains(t, err, delayFile)
+	}
+}

@@ -17,6 +17,7 @@ func (d *delays) catchUp(ctx context.Context) error {
 	if err := d.store.WaitDispatched(ctx, d.store.MaxOffset()); err != nil {
 		return err
 	}
+	d.findLevels()
 	if d.progress.mark > d.store.MaxOffset() { // a part of the log is gone
 		d.progress.marked = false
 	}

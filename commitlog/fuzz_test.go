@@ -75,7 +75,7 @@ func FuzzRecover(f *testing.F) {
 				require.LessOrEqual(t, d.To, found.End)
 				last = d.To
 			}
-			_, err = l.Repair(0, found.End)
+			_, err = l.Repair(0, found.End, nil)
 			require.NoError(t, err)
 			return found, l.Damaged(), content(t, dir)
 		}

@@ -74,7 +74,7 @@ func start(t *testing.T, cfg Config) *Log {
 	l := load(t, cfg)
 	found, err := l.Recover(context.Background(), RecoverConfig{From: l.MinOffset()})
 	require.NoError(t, err)
-	_, err = l.Repair(found.End, found.End)
+	_, err = l.Repair(found.End, found.End, nil)
 	require.NoError(t, err)
 	l.Start(found.End, found.LastTime)
 	return l

@@ -26,6 +26,9 @@ type RecoverConfig struct {
 	Clean bool
 	// Visit, if not nil, is called for each sound record, as in Scan.
 	Visit func(*message.DispatchRequest) error
+	// Progress, if not nil, is told at least once for each MiB up to where the log
+	// was read, and how many records were seen. Its error ends Recover.
+	Progress func(pos message.LogOffset, records int64) error
 }
 
 // Recovered is what Recover found.
@@ -34,10 +37,14 @@ type Recovered struct {
 	LastTime int64 // store timestamp of the last record, ms, as far as it can be believed
 	Records  int64 // seen
 	Bytes    int64 // examined
+	// Why says what is at End instead of a record: zeros, a torn one, a checksum
+	// that is wrong. It matches message.ErrCorrupt, and is nil where the last file
+	// is full.
+	Why error
 }
 
 // Recover reads the log from cfg.From, compares checksums, and finds its end.
-// It changes nothing: see Repair. ctx is looked at once for each file.
+// It changes nothing: see Repair. ctx is looked at once for each MiB.
 //
 // RocketMQ cuts the log at the first bad spot, wherever it is. Here a bad spot
 // among messages that were acknowledged loses no others.
@@ -47,14 +54,14 @@ func (l *Log) Recover(ctx context.Context, cfg RecoverConfig) (Recovered, error)
 	r := recovery{log: l, cfg: cfg, pos: int64(cfg.From)}
 	r.time.last = cfg.LastTime
 	for !r.done {
-		if err := ctx.Err(); err != nil {
+		if err := r.report(ctx); err != nil {
 			return Recovered{}, err
 		}
 		f := l.files.Acquire(r.pos)
 		if f == nil {
 			break
 		}
-		if err := r.file(f); err != nil {
+		if err := r.file(ctx, f); err != nil {
 			return Recovered{}, fmt.Errorf("commit log: recovery at offset %d: %w", r.pos, err)
 		}
 	}
@@ -67,21 +74,39 @@ type recovery struct {
 	log     *Log
 	cfg     RecoverConfig
 	pos     int64
-	done    bool // pos is the end
+	told    int64 // pos at the last report
+	done    bool  // pos is the end
 	found   Recovered
 	time    storeTime
 	request message.DispatchRequest
 }
 
+// reportEvery is after how many bytes ctx is looked at, and progress told.
+const reportEvery = 1 << 20
+
+// report tells how far it is, and whether to stop.
+func (r *recovery) report(ctx context.Context) error {
+	r.told = r.pos
+	if err := ctx.Err(); err != nil || r.cfg.Progress == nil {
+		return err
+	}
+	return r.cfg.Progress(message.LogOffset(r.pos), r.found.Records)
+}
+
 // file goes on from r.pos to the end of f, or of the log, and unpins f, whatever
 // Visit does.
-func (r *recovery) file(f *segment.File) (err error) {
+func (r *recovery) file(ctx context.Context, f *segment.File) (err error) {
 	defer f.Unpin()
 	defer f.Catch(debug.SetPanicOnFault(true), &err)
 	end := f.Base() + f.Size()
 	b := f.Bytes()
 	resident := r.pos
 	for r.pos < end && !r.done {
+		if r.pos-r.told >= reportEvery {
+			if err := r.report(ctx); err != nil {
+				return err
+			}
+		}
 		resident = r.log.warm(f, r.pos, resident, end)
 		v, kind, damage := message.ReadRecord(b[r.pos-f.Base():])
 		if kind == message.KindRecord && int64(v.LogOffset()) == r.pos {
@@ -168,6 +193,7 @@ func (r *recovery) record(v message.View) error {
 func (r *recovery) unreadable(f *segment.File, kind message.Kind, why error) {
 	trusted := int64(r.cfg.Trusted)
 	next, damage := r.afterWhole(f)
+	r.found.Why = why // if it is the end
 	switch {
 	case damage:
 	case !r.cfg.Clean && r.pos >= trusted, kind == message.KindNothing && r.pos == trusted, kind == message.KindBlank && r.pos >= trusted:
@@ -192,6 +218,7 @@ func (r *recovery) unreadable(f *segment.File, kind message.Kind, why error) {
 		r.done = true
 	}
 	r.log.addDamage(Damage{From: message.LogOffset(r.pos), To: message.LogOffset(next), File: f.Path(), Err: why})
+	r.found.Why = nil
 	r.pos = next
 }
 
@@ -222,14 +249,16 @@ type Cut struct {
 // the page cache without being on disk and without being marked for writing.
 // Everything from end on is set to zero, so that nothing behind a cut can come
 // back, and files behind it are removed. doubtful = end rewrites nothing.
-func (l *Log) Repair(doubtful, end message.LogOffset) (Cut, error) {
+// step, if not nil, is called at least once for each MiB, with how far that is;
+// its error ends Repair, which changed nothing that matters then.
+func (l *Log) Repair(doubtful, end message.LogOffset, step func(pos message.LogOffset) error) (Cut, error) {
 	for pos := int64(doubtful); pos < int64(end); {
 		f := l.files.Acquire(pos)
 		if f == nil {
 			return Cut{}, fmt.Errorf("commit log: repair: the file for offset %d is gone", pos)
 		}
 		to := min(f.Base()+f.Size(), int64(end))
-		err := rewrite(f, pos-f.Base(), to-f.Base())
+		err := rewrite(f, pos-f.Base(), to-f.Base(), step)
 		f.Unpin()
 		if err != nil {
 			return Cut{}, fmt.Errorf("commit log: repair: %w", err)
@@ -244,9 +273,14 @@ func (l *Log) Repair(doubtful, end message.LogOffset) (Cut, error) {
 }
 
 // rewrite writes [from, to) of f again and syncs it.
-func rewrite(f *segment.File, from, to int64) error {
-	buf := make([]byte, min(to-from, 1<<20))
+func rewrite(f *segment.File, from, to int64, step func(message.LogOffset) error) error {
+	buf := make([]byte, min(to-from, reportEvery))
 	for from < to {
+		if step != nil {
+			if err := step(message.LogOffset(f.Base() + from)); err != nil {
+				return err
+			}
+		}
 		n, err := copyOut(f, from, buf[:min(int64(len(buf)), to-from)])
 		if err != nil {
 			return err

@@ -154,7 +154,7 @@ func TestRecover(t *testing.T) {
 			}
 			require.Equal(t, before, content(t, cfg.Dir), "Recover changes nothing")
 
-			cut, err := l.Repair(tc.cfg.From, tc.want.End)
+			cut, err := l.Repair(tc.cfg.From, tc.want.End, nil)
 			require.NoError(t, err)
 			require.Equal(t, tc.cut, cut.Bytes > 0, cut)
 			var removed []string
@@ -173,7 +173,7 @@ func TestRecover(t *testing.T) {
 				require.Equal(t, was[:end], now[:end], "what lies before the end stays as it is")
 				require.Equal(t, string(make([]byte, cfg.FileSize-end)), now[end:], "what lies behind it is zero")
 			}
-			cut, err = l.Repair(tc.cfg.From, tc.want.End)
+			cut, err = l.Repair(tc.cfg.From, tc.want.End, nil)
 			require.NoError(t, err)
 			require.Equal(t, Cut{}, cut)
 			require.NoError(t, l.Close())

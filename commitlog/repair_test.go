@@ -151,7 +151,7 @@ func TestRepairWritesDoubtfulBytesAgain(t *testing.T) {
 			}
 			return nil
 		})
-		cut, err := l.Repair(tc.doubtful, 3048)
+		cut, err := l.Repair(tc.doubtful, 3048, nil)
 		require.NoError(t, err)
 		require.Equal(t, Cut{}, cut)
 		require.Equal(t, tc.want, did)
@@ -170,7 +170,7 @@ func TestInterruptedRepairGoesOn(t *testing.T) {
 	repair := func(l *Log) error {
 		found, err := l.Recover(context.Background(), RecoverConfig{})
 		if err == nil {
-			_, err = l.Repair(0, found.End)
+			_, err = l.Repair(0, found.End, nil)
 		}
 		return err
 	}

@@ -46,7 +46,7 @@ type Table struct {
 
 	sizeFromDefault bool
 
-	damaged []queueKey // found by OpenTable, until ResetDamaged: a file is missing or empty between others
+	damaged []damagedQueue // found by OpenTable, until ResetDamaged
 
 	mu     sync.RWMutex
 	queues map[queueKey]*Queue
@@ -68,10 +68,18 @@ type queueKey struct {
 // missing directory has none. It changes nothing on disk but for zero-length last
 // files, which it removes.
 // Directories whose name is no queue id are skipped, as RocketMQ does.
+//
+// A queue of which a file is missing between others, or has the wrong size, is
+// left for ResetDamaged. When no file of any queue has cfg.FileSize it is that
+// which is wrong: the error is a *segment.SizeError.
 func OpenTable(cfg Config) (*Table, error) {
 	cfg.FileSize = wholeUnits(cfg.FileSize)
 	t := &Table{cfg: cfg, queues: make(map[queueKey]*Queue), newEntries: make(map[string]bool)}
-	if err := t.load(); err != nil {
+	err := t.load()
+	if err == nil {
+		err = t.settleSize(cfg.FileSize)
+	}
+	if err != nil {
 		return nil, errors.Join(fmt.Errorf("consume queues: %w", err), t.Close())
 	}
 	if t.cfg.FileSize == 0 {
@@ -83,7 +91,10 @@ func OpenTable(cfg Config) (*Table, error) {
 // wholeUnits rounds up to a multiple of UnitSize, as RocketMQ does.
 func wholeUnits(n int64) int64 { return (n + UnitSize - 1) / UnitSize * UnitSize }
 
-func (t *Table) load() error {
+func (t *Table) load() error { return t.walk(t.loadQueue) }
+
+// walk visits every directory of a queue.
+func (t *Table) walk(visit func(topic string, id int32) error) error {
 	topics, err := t.directories(t.cfg.Dir)
 	if err != nil {
 		return err
@@ -98,7 +109,7 @@ func (t *Table) load() error {
 			if err != nil || id < 0 || strconv.FormatInt(id, 10) != name {
 				continue // "007" is not where queue 7 lies
 			}
-			if err := t.loadQueue(topic, int32(id)); err != nil {
+			if err := visit(topic, int32(id)); err != nil {
 				return err
 			}
 		}
@@ -129,54 +140,27 @@ func (t *Table) directories(dir string) ([]string, error) {
 	return names, nil
 }
 
-// loadQueue opens one queue; a directory without files is left for later, one
-// with holes for ResetDamaged.
+// loadQueue opens one queue; a directory without files is left for later, a
+// damaged one for ResetDamaged.
 func (t *Table) loadQueue(topic string, id int32) error {
 	q, err := t.open(topic, id)
 	var size *segment.SizeError
 	switch {
 	case errors.Is(err, segment.ErrUnknownSize):
 		return nil
-	case errors.Is(err, segment.ErrGap), errors.As(err, &size) && size.Got == 0:
-		t.damaged = append(t.damaged, queueKey{topic, id})
+	case errors.Is(err, segment.ErrGap), errors.As(err, &size):
+		t.setAside(topic, id, size)
 		return nil
 	case err != nil:
 		return err
 	}
 	if n := q.FileSize(); n%UnitSize != 0 {
-		return errors.Join(&segment.SizeError{Path: q.files.Dir(), Got: n, Want: wholeUnits(n)}, q.files.Close())
+		t.setAside(topic, id, &segment.SizeError{Path: q.files.Dir(), Got: n, Want: wholeUnits(n)})
+		return q.files.Close()
 	}
 	t.cfg.FileSize = q.FileSize()
 	t.add(q)
 	return nil
-}
-
-// ResetDamaged empties the queues of which a file is missing or has no bytes
-// while later ones are there, and returns their directories. They must be built
-// again from the log, all of it.
-func (t *Table) ResetDamaged() ([]string, error) {
-	var dirs []string
-	for _, d := range t.damaged {
-		dir := t.dir(d.topic, d.id)
-		files, err := t.cfg.FS.ReadDir(dir)
-		if err != nil {
-			return dirs, fmt.Errorf("consume queues: %w", err)
-		}
-		for _, f := range slices.Backward(files) {
-			if err := t.takeSize(f); err != nil {
-				return dirs, err
-			}
-			if err := t.cfg.FS.Remove(filepath.Join(dir, f.Name())); err != nil {
-				return dirs, fmt.Errorf("consume queues: %w", err)
-			}
-		}
-		if err := t.cfg.FS.SyncDir(dir); err != nil {
-			return dirs, fmt.Errorf("consume queues: %w", err)
-		}
-		dirs = append(dirs, dir)
-	}
-	t.damaged = nil
-	return dirs, nil
 }
 
 // takeSize keeps the size of files that are about to go, if there is no other

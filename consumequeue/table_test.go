@@ -102,8 +102,6 @@ func TestWhatIsNoQueueFileIsRefused(t *testing.T) {
 		{"a directory", func(t *testing.T, cfg Config) {
 			require.NoError(t, os.Mkdir(filepath.Join(cfg.Dir, "T", "0", segment.FileName(400)), 0o700))
 		}, segment.ErrForeignFile},
-		{"a short file", func(t *testing.T, cfg Config) { write(t, cfg, 400, make([]byte, 100)) }, segment.ErrFileSize},
-		{"a long file", func(t *testing.T, cfg Config) { write(t, cfg, 400, make([]byte, 400)) }, segment.ErrFileSize},
 	} {
 		t.Run(tc.about, func(t *testing.T) {
 			cfg := config(t)
@@ -118,22 +116,6 @@ func TestWhatIsNoQueueFileIsRefused(t *testing.T) {
 			require.Equal(t, live, mmap.Live())
 		})
 	}
-	t.Run("no whole units", func(t *testing.T) {
-		cfg := config(t)
-		cfg.FileSize = 0
-		write(t, cfg, 0, make([]byte, 190))
-		_, err := OpenTable(cfg)
-		require.ErrorIs(t, err, segment.ErrFileSize)
-	})
-	t.Run("two sizes", func(t *testing.T) {
-		cfg := config(t)
-		cfg.FileSize = 0
-		write(t, cfg, 0, file())
-		require.NoError(t, os.MkdirAll(filepath.Join(cfg.Dir, "U", "0"), 0o700))
-		require.NoError(t, os.WriteFile(filepath.Join(cfg.Dir, "U", "0", segment.FileName(0)), make([]byte, 400), 0o600))
-		_, err := OpenTable(cfg)
-		require.ErrorIs(t, err, segment.ErrFileSize)
-	})
 }
 
 func TestQueueWithHolesIsEmptiedOnDemandOnly(t *testing.T) {
@@ -161,10 +143,10 @@ func TestQueueWithHolesIsEmptiedOnDemandOnly(t *testing.T) {
 			table = open(t, cfg)
 			require.Equal(t, before, content(t, cfg.Dir), "Open changes nothing")
 			require.Nil(t, find(t, table, "T", 0))
-			dirs, err := table.ResetDamaged()
+			dirs, err := table.ResetDamaged(0)
 			require.NoError(t, err)
 			require.Equal(t, []string{filepath.Join(cfg.Dir, "T", "0")}, dirs)
-			dirs, err = table.ResetDamaged()
+			dirs, err = table.ResetDamaged(0)
 			require.NoError(t, err)
 			require.Empty(t, dirs)
 			q, err := table.Make("T", 0)

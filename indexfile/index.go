@@ -154,6 +154,17 @@ func (x *Index) names() ([]string, error) {
 	return names, nil
 }
 
+// HasFiles reports whether there is an index file in dir, whatever is in it. fsys
+// nil means segment.OS.
+func HasFiles(fsys segment.FS, dir string) (bool, error) {
+	x := &Index{cfg: Config{FS: fsys, Dir: dir}.withDefaults()}
+	names, err := x.names()
+	if err != nil {
+		return false, fmt.Errorf("index: %w", err)
+	}
+	return len(names) > 0, nil
+}
+
 // load reads the header of a file, the newest one if last is set. bad says why
 // the file has to be dropped.
 func (x *Index) load(name string, last bool) (f *file, bad, err error) {
@@ -231,6 +242,18 @@ func (x *Index) Files() []FileInfo {
 		infos = append(infos, FileInfo{f.path, f.header()})
 	}
 	return infos
+}
+
+// Lost returns the path of the first file that somebody has removed since Open, ""
+// if none is missing. What was put in it, and in those behind it, has to be put
+// again after the next Open.
+func (x *Index) Lost() string {
+	for _, f := range x.snapshot() {
+		if _, err := x.cfg.FS.Lstat(f.path); errors.Is(err, fs.ErrNotExist) {
+			return f.path
+		}
+	}
+	return ""
 }
 
 // Slots and Entries are the geometry of the files.

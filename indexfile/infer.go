@@ -6,6 +6,7 @@ import (
 	"math"
 	"path/filepath"
 	"runtime/debug"
+	"strconv"
 
 	"github.com/pocketmq/pocketmq/internal/segment"
 )
@@ -54,6 +55,9 @@ func inferFile(fsys segment.FS, path string) (slots, entries int32, err error) {
 	}
 	if size > math.MaxInt32 { // no index file is
 		return 0, 0, ErrUnknownGeometry
+	}
+	if strconv.IntSize == 32 && size == FileSize(RocketMQSlots, RocketMQEntries) {
+		return RocketMQSlots, RocketMQEntries, nil // too large to be mapped, and hardly anybody divides that size otherwise
 	}
 	view, err := h.Map(size)
 	if err != nil {

@@ -37,6 +37,16 @@ func (k *keys) next() []byte {
 
 var space = []byte{' '}
 
+// HasKeys reports whether the record has entries in an index that is whole. One
+// that was rolled back has none, whatever its keys.
+func HasKeys(v message.View) bool {
+	if v.SysFlag().Transaction() == message.TransactionRollback {
+		return false
+	}
+	ks := keysOf(v)
+	return ks.next() != nil
+}
+
 // HasKey reports whether the record is indexed under key.
 func HasKey(v message.View, key string) bool {
 	ks := keysOf(v)

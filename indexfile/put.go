@@ -13,6 +13,9 @@ import (
 // the last indexed is passed over; the last one again is completed where it was
 // taken half. A rolled-back record has no keys here.
 //
+// A store time below 0, which only damage makes, counts as 0: a file whose header
+// has one is not opened again.
+//
 // The entries are in the page cache on return: see Flush. An error matching
 // segment.ErrNoSpace means a full disk. After any error the same call may be
 // tried again.
@@ -60,7 +63,7 @@ func (x *Index) putKeys(r *message.DispatchRequest, again bool) error {
 		if err != nil {
 			return err
 		}
-		if err := f.insert(x.hash(key), r.LogOffset(), r.StoreTimestamp()); err != nil {
+		if err := f.insert(x.hash(key), r.LogOffset(), max(0, r.StoreTimestamp())); err != nil {
 			return err
 		}
 	}

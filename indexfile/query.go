@@ -95,7 +95,11 @@ func (s *search) overlaps(h Header) bool {
 	if h.Count <= 1 {
 		return s.match != nil // the first entry may be on its way
 	}
-	return s.begin <= h.EndTimestamp && s.end >= h.BeginTimestamp
+	last := h.EndTimestamp
+	if s.match != nil {
+		last = max(last, h.BeginTimestamp) // that of the last record may be damaged
+	}
+	return s.begin <= last && s.end >= h.BeginTimestamp
 }
 
 // file searches one file. It follows the chain of the slot, whose entries descend,

@@ -265,3 +265,21 @@ func TestQueriesWhilePutting(t *testing.T) {
 	stop.Store(true)
 	readers.Wait()
 }
+
+// TestDamagedStoreTimeHidesNoOther: no checksum covers the time of a record, and
+// that of the last one ends the time of its file.
+func TestDamagedStoreTimeHidesNoOther(t *testing.T) {
+	for _, damaged := range []int64{math.MinInt64, -1, 0, 1, startTime / 2} {
+		w := newWorld(t, 10, 100)
+		want := offsets(w.put("topic", "k"), w.put("topic", "k"))
+		good := w.clock
+		w.clock = damaged
+		w.put("topic", "k")
+		w.clock = good
+		require.Equal(t, want, w.within("topic", "k", startTime, forever), damaged)
+		w.reopen()
+		require.Equal(t, want, w.within("topic", "k", startTime, forever), damaged)
+		want = append(want, w.put("topic", "k"))
+		require.Equal(t, want, w.within("topic", "k", startTime, forever), damaged)
+	}
+}

@@ -273,7 +273,7 @@ func (s *stretch) check(keys bool) {
 	for _, end := range s.ends {
 		v, kind, _ := message.ReadRecord(s.buf[at:end])
 		c := checked{view: v}
-		c.sound = kind == message.KindRecord && int64(v.LogOffset()) == s.pos+int64(at) && v.CheckBody() == nil && checkSum(v) == nil
+		c.sound = kind == message.KindRecord && int64(v.LogOffset()) == s.pos+int64(at) && v.Check() == nil
 		if !c.sound {
 			s.checked = append(s.checked, checked{})
 			return

@@ -40,8 +40,7 @@ const (
 	abortFile      = "abort"
 	checkpointFile = "checkpoint"
 	ownDir         = "pocketmq"
-	ownerFile      = "owner"         // in ownDir
-	recoveryFile   = "recovery.json" // in ownDir
+	ownerFile      = "owner" // in ownDir
 )
 
 // Check returns nil when dir holds a store, and an error that matches

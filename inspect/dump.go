@@ -125,6 +125,8 @@ var dumpers = map[string]func(*dumper) error{
 	"owner":            (*dumper).text,
 	"config":           (*dumper).config,
 	"own":              (*dumper).own,
+	"ledger":           (*dumper).ledger,
+	"reserve":          (*dumper).reserve,
 }
 
 // places say where in a store which files are.
@@ -139,6 +141,8 @@ var places = []struct {
 	{"config", regexp.MustCompile(`(^|/)config/[^/]+\.json(\.bak|\.tmp)?$`)},
 	{"own", regexp.MustCompile(`(^|/)pocketmq/[^/]+\.json$`)},
 	{"owner", regexp.MustCompile(`(^|/)pocketmq/owner$`)},
+	{"ledger", regexp.MustCompile(`(^|/)pocketmq/queues\.[01]$`)},
+	{"reserve", regexp.MustCompile(`(^|/)pocketmq/reserve$`)},
 	{"checkpoint", regexp.MustCompile(`(^|/)checkpoint$`)},
 	{"abort", regexp.MustCompile(`(^|/)abort$`)},
 	{"lock", regexp.MustCompile(`(^|/)lock$`)},

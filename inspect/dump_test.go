@@ -83,6 +83,9 @@ func TestDumpFiles(t *testing.T) {
 	}
 	binary.BigEndian.PutUint64(units[60:], 1000)
 	binary.BigEndian.PutUint32(units[68:], 150)
+	ledger := ledgerEntry("a b", 3, 16, 50)
+	ledger = append(ledger, ledgerEntry("t", 0, 0, 1)...)
+	ledger = append(ledger, make([]byte, 21)...)
 	const twenty = "00000000000000000000"
 	m := message.MessageExt{LogOffset: 7_000_000, StoreTimestamp: 1_700_000_000_000}
 	m.Topic, m.Body = "a b", bytes.Repeat([]byte("0123456789"), 7)
@@ -125,8 +128,13 @@ func TestDumpFiles(t *testing.T) {
 		{"config/topics.json.bak", []byte("{"), []string{
 			"is=config size=1", `damage @1 size=1 why="does not parse: unexpected EOF"`, "text @0", "{"}},
 		{"elsewhere/copy", []byte("2e1472b57af294d1\n{}"), []string{"is=own size=19", "json @0 checksum=2e1472b57af294d1", "{}"}},
-		{"pocketmq/identity.json", []byte("0000000000000000\n{}"), []string{
+		{"pocketmq/store.json", []byte("0000000000000000\n{}"), []string{
 			"is=own size=19", `damage @0 size=19 why="checksum \"0000000000000000\", that of the text is 2e1472b57af294d1"`, "text @0", "0000000000000000", "{}"}},
+		{"pocketmq/queues.1", ledger, []string{
+			"is=ledger size=69", `queue @0 topic="a b" queueId=3 first=16 max=50`, "queue @25 topic=t queueId=0 first=0 max=1", "unused @48 size=21"}},
+		{"pocketmq/queues.0", ledger[:30], []string{
+			"is=ledger size=30", `queue @0 topic="a b" queueId=3 first=16 max=50`, `damage @25 size=5 why="behind the end, and not zero at byte 26"`}},
+		{"pocketmq/reserve", []byte("anything"), []string{"is=reserve size=8"}},
 		{"pocketmq/owner", []byte("process 1"), []string{"is=owner size=9", "text @0", "process 1"}},
 		{"index/20260101000000000", make([]byte, 500), []string{
 			"is=index size=500", "index-head @0 beginTime=0 endTime=0 beginLogOffset=0 endLogOffset=0 usedSlots=0 nextEntry=1",

@@ -228,6 +228,30 @@ func (d *dumper) own() error {
 	return d.json(text, nil, Field{"checksum", string(b[:16])})
 }
 
+// ledger tells of a ledger. Behind what the recovery point names of it may lie
+// what was written for a point that was not completed.
+func (d *dumper) ledger() error {
+	b, err := d.all()
+	if err != nil {
+		return err
+	}
+	at := 0
+	for {
+		e, ok := parseLedgerEntry(b[at:])
+		if !ok {
+			return d.rest(int64(at))
+		}
+		err := d.item(int64(at), EntryQueue, Field{"topic", e.topic}, Field{"queueId", int64(e.id)}, Field{"first", e.first}, Field{"max", e.max})
+		if err != nil {
+			return err
+		}
+		at += e.size
+	}
+}
+
+// reserve says nothing more: what is in it does not matter.
+func (d *dumper) reserve() error { return nil }
+
 // json passes a text through, which is JSON if why is nil.
 func (d *dumper) json(text []byte, why error, fields ...Field) error {
 	if why != nil {

@@ -30,6 +30,7 @@ const (
 	EntryIndex      EntryKind = "index-entry" // entry, slot, hash, logOffset, storeTime, previous
 	EntryCheckpoint EntryKind = "checkpoint"  // log, queues, index: store times
 	EntryText       EntryKind = "text"        // text: what is in abort, lock and owner
+	EntryQueue      EntryKind = "queue"       // topic, queueId, first, max: of a ledger in pocketmq/, where the last one of a queue counts
 	EntryJSON       EntryKind = "json"        // [checksum], text: a file of config/ or pocketmq/
 )
 

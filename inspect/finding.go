@@ -48,7 +48,8 @@ const (
 
 	CheckpointWrong FindingKind = "checkpoint" // too short, or later than the log
 	ConfigWrong     FindingKind = "config"     // a file in config/ does not parse
-	OwnFileWrong    FindingKind = "own-file"   // a file in pocketmq/ does not match its checksum
+	OwnFileWrong    FindingKind = "own-file"   // a file in pocketmq/ does not match its checksum, or another file
+	FormatNewer     FindingKind = "format"     // what is in pocketmq/ was written by a later version
 	LockWrong       FindingKind = "lock"       // lock does not hold what RocketMQ writes
 )
 
@@ -71,6 +72,7 @@ var advice = map[FindingKind]string{
 	IndexMissing: "rm -r DIR/index, while nobody has the store open",
 	IndexUnused:  "rm -r DIR/index, while nobody has the store open",
 	OwnFileWrong: "rm FILE, while nobody has the store open",
+	FormatNewer:  "pocketmq of a later version",
 	LockWrong:    runOpen,
 }
 

@@ -17,11 +17,17 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/pocketmq/pocketmq/inspect"
+	"github.com/pocketmq/pocketmq/internal/crashfs"
 	"github.com/pocketmq/pocketmq/message"
 	"github.com/pocketmq/pocketmq/store"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if err := os.Setenv("TMPDIR", crashfs.Dir()); err != nil { // where files cost least
+		panic(err)
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // Sizes at which everything rolls within a hundred messages.
 const (
@@ -176,6 +182,7 @@ func TestVerifyFindsDamage(t *testing.T) {
 		}, []string{
 			"error unit-wrong: consumequeue/a/0/00000000000000000960+20: unit 49 of queue a/0: log offset 17076: corrupt data: magic number 0xdab320a7",
 			"error unit-wrong: consumequeue/b/1/00000000000000000960+20: unit 49 of queue b/1: log offset 17249: corrupt data: magic number 0xdab320a7",
+			"error own-file: pocketmq/recovery.json+0: vouches for the log up to 17422, it ends at 17076",
 			"error log-tail: commitlog/00000000000000016384+692: behind the end of the log: corrupt data: magic number 0xdab320a7",
 		}},
 		{"physical offset", func(t *testing.T, dir string, r []store.PutMessageResult) {
@@ -286,6 +293,7 @@ func TestVerifyFindsDamage(t *testing.T) {
 			"error checkpoint: checkpoint+0: names the time 1700000000100 ms, the last record of the log was stored at 1700000000094",
 			"error unit-lost: consumequeue/a/0/00000000000000000640+300: units [47, 50) of queue a/0 point at no file of the log",
 			"error unit-lost: consumequeue/b/1/00000000000000000640+300: units [47, 50) of queue b/1 point at no file of the log",
+			"error own-file: pocketmq/recovery.json+0: vouches for the log up to 17422, it ends at 16384",
 		}},
 		{"log file cut", func(t *testing.T, dir string, r []store.PutMessageResult) {
 			require.NoError(t, os.Truncate(filepath.Join(dir, "commitlog", fmt.Sprintf("%020d", segmentSize)), segmentSize/2))
@@ -315,9 +323,12 @@ func TestVerifyFindsDamage(t *testing.T) {
 			"error checkpoint: checkpoint+0: too short for its three times",
 		}},
 	}
+	sound, results := newStore(t, 100)
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			dir, results := newStore(t, 100)
+			t.Parallel()
+			dir := t.TempDir()
+			require.NoError(t, os.CopyFS(dir, os.DirFS(sound)))
 			test.damage(t, dir, results)
 			sum, found := verify(t, dir)
 			require.Equal(t, test.want, found)

@@ -31,6 +31,7 @@ type numbering struct {
 	missing     int64 // how many
 	missingFrom int64
 	missingPos  int64 // log offset of the first
+	reported    bool  // there were such messages
 }
 
 // numbers is [from, to).

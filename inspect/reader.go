@@ -98,6 +98,12 @@ func (r *Reader) Next() (message.View, error) {
 			continue // not there, or not any more
 		}
 		v, err := r.record(u)
+		if errors.Is(err, message.ErrCorrupt) { // the unit may have been read while it was written
+			r.queue.units.forget()
+			if again, ok, unitErr := r.queue.unit(n); unitErr == nil && ok && again != u {
+				v, err = r.record(again)
+			}
+		}
 		if errors.Is(err, errRetired) {
 			continue
 		}

@@ -33,7 +33,9 @@ func Verify(ctx context.Context, dir string, found func(Finding)) (Summary, erro
 //     are in the index, as far as it goes; slots, chains and headers are those of
 //     the entries;
 //   - what nobody has used is zero, and the checkpoint is not later than the log;
-//   - files in config/ parse, and those in pocketmq/ match their checksums.
+//   - files in config/ parse, and those in pocketmq/ match their checksums;
+//   - the recovery point names the last record before it, and its ledger; each
+//     queue has the messages that the ledger says.
 //
 // What one finding implies, such as the missing messages of a damaged range, is
 // not reported again where that can be told. The error says why it could not go
@@ -67,18 +69,24 @@ type verifier struct {
 	numbers    map[queueKey]*numbering // of each queue, as the log has it
 	recent     [64]*numbering          // some of numbers, found without hashing a name
 	index      indexVerifier
+	own        ownState
 	damages    int  // ranges of the log met so far
 	endDamaged bool // one of them was the last thing in the log
 }
 
 func (v *verifier) report(s Severity, k FindingKind, file string, offset int64, format string, args ...any) {
-	if s == Error {
+	v.pass(newFinding(s, k, file, offset, format, args...))
+}
+
+// pass counts a finding and passes it on.
+func (v *verifier) pass(f Finding) {
+	if f.Severity == Error {
 		v.sum.Errors++
 	} else {
 		v.sum.Notes++
 	}
 	if v.cfg.Found != nil {
-		v.cfg.Found(newFinding(s, k, file, offset, format, args...))
+		v.cfg.Found(f)
 	}
 }
 
@@ -102,8 +110,8 @@ func (v *verifier) run() error {
 }
 
 // begin finds out what there is. The order matters for a directory in use: what
-// was dispatched when v.walk.trusted was found is in queues that are looked at
-// afterwards, and what a queue or the index has is in a log that is listed
+// the recovery point vouches for, and what was dispatched when v.walk.trusted was
+// found, is in queues that are looked at afterwards, and what a queue or the index has is in a log that is listed
 // afterwards.
 func (v *verifier) begin() error {
 	if err := Check(v.dir); err != nil {
@@ -119,6 +127,9 @@ func (v *verifier) begin() error {
 	if v.checkpoint, err = readCheckpoint(v.dir); errors.Is(err, message.ErrCorrupt) {
 		v.report(Error, CheckpointWrong, v.path(checkpointFile), 0, "too short for its three times")
 	} else if err != nil {
+		return err
+	}
+	if v.own, err = readOwn(v.dir); err != nil {
 		return err
 	}
 	if v.queues, err = queues(v.dir); err != nil {

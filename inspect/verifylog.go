@@ -236,7 +236,7 @@ func (v *verifier) endMissing(n *numbering) {
 	path, at := v.walk.file(n.missingPos)
 	v.report(Error, UnitMissing, path, at, "messages [%d, %d) of queue %s/%d are not in its consume queue",
 		n.missingFrom, n.missingFrom+n.missing, n.key.topic, n.key.id)
-	n.missing = 0
+	n.missing, n.reported = 0, true
 }
 
 func (v *verifier) reportMissing() {

@@ -179,7 +179,7 @@ func (w *walk) look() (item, error) {
 	case message.KindRecord:
 		it.to = w.pos + int64(v.Size())
 		if it.damage = v.CheckBody(); it.damage == nil {
-			it.damage = checkSum(v)
+			it.damage = v.CheckCRC32()
 			it.sum = it.damage != nil
 		}
 		it.tags, it.hashes = delays.TagsCode(v), indexfile.AppendKeyHashes(nil, v)

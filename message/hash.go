@@ -11,7 +11,15 @@ import (
 // for each maximal ill-formed run, as Java's decoder replaces them.
 func JavaHash[T string | []byte](s T) int32 {
 	var h int32
-	for i := 0; i < len(s); i++ {
+	i := 0
+	for ; i+4 <= len(s); i += 4 { // four at once: each step waits for the one before
+		a, b, c, d := s[i], s[i+1], s[i+2], s[i+3]
+		if a|b|c|d >= utf8.RuneSelf {
+			break
+		}
+		h = 31*31*31*31*h + 31*31*31*int32(a) + 31*31*int32(b) + 31*int32(c) + int32(d)
+	}
+	for ; i < len(s); i++ {
 		if s[i] >= utf8.RuneSelf {
 			return javaHashUnits(h, []byte(s[i:]))
 		}

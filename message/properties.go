@@ -178,11 +178,17 @@ func nextProperty(b []byte, pos int) (name, value []byte, next int) {
 // lookup finds the last property of that name; the value lies inside b.
 func lookup(b []byte, name string) (value []byte, ok bool) {
 	for pos := 0; pos < len(b); {
-		var n, v []byte
-		n, v, pos = nextProperty(b, pos)
-		if len(n) > 0 && string(n) == name {
-			value, ok = v, true
+		end := len(b)
+		if i := bytes.IndexByte(b[pos:], propertySeparator); i >= 0 {
+			end = pos + i
 		}
+		// Nearly all have another name, and need no closer look.
+		if chunk := b[pos:end]; len(chunk) > len(name) && chunk[len(name)] == nameValueSeparator {
+			if n, v, _ := nextProperty(chunk, 0); len(n) > 0 && string(n) == name {
+				value, ok = v, true
+			}
+		}
+		pos = end + 1
 	}
 	return value, ok
 }

@@ -125,11 +125,19 @@ func recordCRC(rec []byte) uint32 {
 	return sum & 0x7FFFFFFF
 }
 
-// Check compares the body with its checksum and, where the record has one, all
-// of it with PropertyCRC32. The error matches ErrCorrupt.
+// Check is CheckBody and CheckCRC32.
 func (v View) Check() error {
-	if err := v.CheckBody(); err != nil || !endsInCRC(v.Properties()) {
+	if err := v.CheckBody(); err != nil {
 		return err
+	}
+	return v.CheckCRC32()
+}
+
+// CheckCRC32 compares all of the record with PropertyCRC32, where it has that. The
+// error matches ErrCorrupt.
+func (v View) CheckCRC32() error {
+	if !endsInCRC(v.Properties()) {
+		return nil
 	}
 	want, digits := uint64(0), v.raw[len(v.raw)-1-crcDigits:][:crcDigits]
 	for i := len(digits) - 1; i >= 0; i-- {

@@ -1,6 +1,7 @@
 package repair_test
 
 import (
+	"os"
 	"path/filepath"
 	"testing"
 
@@ -8,11 +9,17 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/pocketmq/pocketmq/inspect"
+	"github.com/pocketmq/pocketmq/internal/crashfs"
 	"github.com/pocketmq/pocketmq/internal/golden"
 	"github.com/pocketmq/pocketmq/repair"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if err := os.Setenv("TMPDIR", crashfs.Dir()); err != nil { // where files cost least
+		panic(err)
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // TestRepairRocketMQ repairs the recorded stores of RocketMQ 4.9.3, the sound
 // and the damaged ones. Nothing that can be read is lost, and what comes out is

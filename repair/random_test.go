@@ -79,7 +79,7 @@ func hurt(t *testing.T, rng *rand.Rand, path string) {
 // requireOld wants every message of a store to be one that was put.
 func (d damaged) requireOld(t *testing.T, dir string) {
 	t.Helper()
-	s, err := store.Open(t.Context(), dir, store.Config{})
+	s, err := store.Open(t.Context(), dir, store.Config{NoIndex: true})
 	require.NoError(t, err)
 	defer s.Close()
 	put := map[string]int{}

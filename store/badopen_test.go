@@ -153,21 +153,42 @@ func firstDifference(want, got []string) string {
 	return ""
 }
 
-// TestQueueFileOfAnotherSizeIsRefused: it may be the configuration that is
-// wrong. Without the directory the store opens, and has all messages.
-func TestQueueFileOfAnotherSizeIsRefused(t *testing.T) {
-	for _, n := range []int64{testQueueFile / 2, testQueueFile - 1, 2 * testQueueFile} {
-		dir := filled(t)
-		queue := filepath.Join(dir, "consumequeue", "t", "0")
-		require.NoError(t, os.Truncate(filepath.Join(queue, segment.FileName(testQueueFile)), n))
-		_, err := Open(t.Context(), dir, smallConfig(FlushSync))
-		require.ErrorIs(t, err, ErrFileSize)
-		require.ErrorContains(t, err, queue)
-		require.NoError(t, os.RemoveAll(queue))
-		s := openStore(t, dir, smallConfig(FlushSync))
-		require.Empty(t, firstDifference(sequence(400), bodies(t, s, "t", 0)))
-		closeStore(t, s)
+// TestQueueFileOfAnotherSizeIsMadeAgain, with its queue, and both what is
+// configured and the other files say which size that is.
+func TestQueueFileOfAnotherSizeIsMadeAgain(t *testing.T) {
+	for _, configured := range []int64{testQueueFile, 0} {
+		for _, file := range []int64{0, 1, 19} {
+			for _, n := range []int64{testQueueFile / 2, testQueueFile - 1, 2 * testQueueFile} {
+				dir := filled(t)
+				queue := filepath.Join(dir, "consumequeue", "t", "0")
+				require.NoError(t, os.Truncate(filepath.Join(queue, segment.FileName(file*testQueueFile)), n))
+				cfg := smallConfig(FlushSync)
+				cfg.ConsumeQueueFileSize = configured
+				s := openStore(t, dir, cfg)
+				require.Equal(t, []string{queue}, s.Recovery().QueuesReset)
+				require.Empty(t, firstDifference(sequence(400), bodies(t, s, "t", 0)))
+				require.EqualValues(t, 400, put(t, s, "t", 0, "next").QueueOffset)
+				closeStore(t, s)
+				s = openStore(t, dir, smallConfig(FlushSync))
+				require.Empty(t, s.Recovery().QueuesReset)
+				require.True(t, s.Recovery().FromPoint)
+				closeStore(t, s)
+			}
+		}
 	}
+}
+
+// TestQueueFileSizeOfNoFileIsRefused: it is the configuration that is wrong.
+func TestQueueFileSizeOfNoFileIsRefused(t *testing.T) {
+	dir := filled(t)
+	before := contents(t, dir)
+	cfg := smallConfig(FlushSync)
+	cfg.ConsumeQueueFileSize = 2 * testQueueFile
+	_, err := Open(t.Context(), dir, cfg)
+	require.ErrorIs(t, err, ErrFileSize)
+	require.ErrorContains(t, err, fmt.Sprintf("no file has the configured size: %s", filepath.Join(dir, "consumequeue")))
+	require.ErrorContains(t, err, fmt.Sprintf("%d bytes, expected %d", testQueueFile, 2*testQueueFile))
+	requireSameFiles(t, before, contents(t, dir))
 }
 
 func emptyAll(dir string) error {

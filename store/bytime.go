@@ -30,11 +30,12 @@ func (s *DefaultMessageStore) OffsetInQueueByTime(ctx context.Context, topic str
 	if err := s.checkOpen(); err != nil {
 		return 0, err
 	}
+	building := s.building.Load()
 	q, err := consumequeue.Find(s.queues, topic, queueID)
 	if q == nil || err != nil {
 		return 0, typed(err)
 	}
-	first, end := q.Min(), q.Max()
+	first, end := building.bounds(q)
 	if b == BoundaryUpper && time < math.MaxInt64 {
 		time++ // the first message after it, and one back
 	}
@@ -71,7 +72,7 @@ func (s *DefaultMessageStore) storedAtOrBefore(q *consumequeue.Queue, lo, mid me
 // storeTimestamp is when the queue's message was stored, in ms.
 func (s *DefaultMessageStore) storeTimestamp(q *consumequeue.Queue, off message.QueueOffset) (int64, bool) {
 	u, ok := q.At(off)
-	if !ok || u.IsBlank() || off < q.Min() {
+	if !ok || u.IsBlank() || !s.building.Load().has(q, off) {
 		return 0, false
 	}
 	f := s.log.Acquire(u.LogOffset)

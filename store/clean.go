@@ -105,6 +105,9 @@ func (s *DefaultMessageStore) askToClean(ctx context.Context, c cleaning) (Remov
 
 // clean chooses and removes.
 func (s *DefaultMessageStore) clean(c cleaning) (Removal, error) {
+	if s.building.Load() != nil { // what is not in its queue yet would be
+		return Removal{LogStart: s.log.MinOffset()}, nil
+	}
 	chosen := s.cfg.Retention.choose(s.situation(c))
 	var removal Removal
 	var err error

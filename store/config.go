@@ -89,7 +89,8 @@ type Config struct {
 	// SegmentSize is the size of commit log files in bytes, and
 	// ConsumeQueueFileSize that of consume queue files, rounded up to a
 	// multiple of 20. 0 means: as the files that are there, else the default.
-	// Another value than that of the files that are there is refused.
+	// Another value than that of the files that are there is refused; a consume
+	// queue with a file that is not of the size of the others is rebuilt.
 	SegmentSize          int64
 	ConsumeQueueFileSize int64
 
@@ -161,6 +162,24 @@ type Config struct {
 	// AllowNetworkFilesystem permits a directory on NFS, SMB and the like, where
 	// locks and mapped files are not dependable.
 	AllowNetworkFilesystem bool
+
+	// RebuildInBackground lets Open return before the consume queues are there,
+	// when they have to be built from the whole log and the end of the log is
+	// known without reading it: because the recovery point still fits the log and
+	// not the queues, or because the last stop was clean and only RocketMQ's
+	// files tell, of which the last three are read, as RocketMQ does. Until that is
+	// done a get sees of a queue what was built so far, and has nothing to give
+	// beyond; MaxOffsetInQueue says how far that is, so who begins at the end of a
+	// queue begins there; puts wait, until their ctx ends, because the number of a queue's next
+	// message is not known; and nothing is removed. See Recovery.Rebuilding,
+	// HealthRebuilding, and WaitDispatched. A Close stops it, and the next Open
+	// begins again.
+	RebuildInBackground bool
+
+	// Progress, if not nil, is called by Open, on its goroutine, at the begin and
+	// the end of what may take long, and between at most ten times a second. Open
+	// waits for it. A panic in it is caught and logged.
+	Progress func(RecoveryProgress)
 
 	// Now is the clock, time.Now when nil. Times in the log never decrease,
 	// even when it does. Several goroutines call it.

@@ -23,6 +23,9 @@ type queueSink DefaultMessageStore
 
 // Dispatch implements dispatcher.Sink.
 func (s *queueSink) Dispatch(r *message.DispatchRequest) error {
+	if b := s.building.Load(); b != nil {
+		return (*DefaultMessageStore)(s).build(b, r)
+	}
 	from, to, batch := s.log.BatchAt(r.LogOffset())
 	if !batch || from != s.batch.from {
 		if err := s.batch.put(); err != nil { // what is left of one whose last record can not be read any more

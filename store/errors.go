@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"syscall"
 
+	"github.com/pocketmq/pocketmq/indexfile"
 	"github.com/pocketmq/pocketmq/internal/segment"
 	"github.com/pocketmq/pocketmq/message"
 )
@@ -71,6 +72,9 @@ func (c Config) checkFilesystem(dir string) error {
 
 // advice says what to do about a directory that can not be opened.
 func advice(err error, dir string) string {
+	if errors.Is(err, indexfile.ErrUnknownGeometry) {
+		return fmt.Sprintf(" (nothing was changed; set Config.IndexSlots and Config.IndexEntries, or remove %s to have it built again)", filepath.Join(dir, "index"))
+	}
 	for _, target := range []error{message.ErrCorrupt, ErrFileSize, ErrGap, segment.ErrFault} {
 		if errors.Is(err, target) {
 			return fmt.Sprintf(" (nothing was changed; look with \"pocketmq verify %s\", salvage with \"pocketmq repair\")", dir)

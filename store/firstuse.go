@@ -99,7 +99,12 @@ func (s *DefaultMessageStore) rebuildQueue(q *consumequeue.Queue) error {
 	s.cfg.Logger.Warn("consume queue does not agree with the log: building it again", "dir", s.dir, "topic", q.Topic, "queue", q.ID,
 		"has", q.Max(), "should have", q.Known)
 	var met *numbers
-	_, err := s.log.Scan(s.log.MinOffset(), s.vouched, func(r *message.DispatchRequest) error {
+	start := s.log.MinOffset()
+	step := s.opening.reading(RecoveryReadsQueue, start, s.vouched)
+	_, err := s.log.Scan(start, s.vouched, func(r *message.DispatchRequest) error {
+		if err := step(r); err != nil {
+			return err
+		}
 		if r.QueueID() != q.ID || !r.SysFlag().Queued() || string(r.Topic()) != q.Topic {
 			return nil
 		}

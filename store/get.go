@@ -89,21 +89,26 @@ func (s *DefaultMessageStore) GetMessage(ctx context.Context, query GetQuery) (*
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+	b := s.building.Load() // before the queue is looked up, which may come meanwhile
 	q, err := consumequeue.Find(s.queues, query.Topic, query.QueueID)
 	if err != nil {
 		return nil, cmp.Or(s.checkOpen(), typed(err))
 	}
 	r := results.Get().(*GetMessageResult)
-	if q == nil {
+	if q == nil && b == nil {
 		r.Status = GetNoMessageInQueue
 		return r, nil
 	}
-	r.MinOffset, r.MaxOffset = q.Min(), q.Max()
+	r.MinOffset, r.MaxOffset = b.bounds(q)
+	if b != nil && query.Offset >= r.MaxOffset { // it may come yet
+		r.Status, r.NextBeginOffset = GetOffsetOverflowOne, query.Offset
+		return r, nil
+	}
 	if status, next, ok := outside(query.Offset, r.MinOffset, r.MaxOffset); ok {
 		r.Status, r.NextBeginOffset = status, next
 		return r, nil
 	}
-	g := get{store: s, query: query, queue: q, result: r}
+	g := get{store: s, query: query, queue: q, result: r, building: b != nil}
 	err = g.run()
 	if s.closed.Load() { // files that are closed meanwhile look like files that are gone
 		r.Release()
@@ -139,6 +144,7 @@ type get struct {
 	resident message.LogOffset // what lies before it, from the record read last on, is in memory
 	skipTo   message.LogOffset // units before it are in a file that is gone
 	filtered bool              // the last unit left out was left out by a filter
+	building bool              // units behind result.MaxOffset are not built yet
 }
 
 // run goes through the units and collects what matches.
@@ -146,6 +152,9 @@ func (g *get) run() error {
 	var units [unitChunk]consumequeue.Unit
 	budget := max(minUnitBytes, min(g.query.MaxCount, maxCount)*consumequeue.UnitSize) / consumequeue.UnitSize
 	fileEnd := g.queue.NextFile(g.query.Offset) // an answer does not cross consume queue files
+	if g.building {
+		fileEnd = min(fileEnd, g.result.MaxOffset)
+	}
 	at := g.query.Offset
 	g.result.Status = GetOffsetFoundNull
 	g.result.NextBeginOffset = fileEnd
@@ -332,6 +341,7 @@ func (s *DefaultMessageStore) MaxOffsetInQueue(topic string, queueID int32) mess
 // boundsOf finds a queue and tells its bounds, both 0 for an unknown one. Of a
 // queue whose files can not be opened it tells what is known without them.
 func (s *DefaultMessageStore) boundsOf(topic string, queueID int32) QueueInfo {
+	b := s.building.Load()
 	q, err := consumequeue.Find(s.queues, topic, queueID)
 	switch {
 	case q == nil:
@@ -340,14 +350,16 @@ func (s *DefaultMessageStore) boundsOf(topic string, queueID int32) QueueInfo {
 		s.cfg.Logger.Error("consume queue can not be opened", "dir", s.dir, "topic", topic, "queue", queueID, "err", err)
 		return QueueInfo{topic, queueID, q.First(), max(q.First(), q.Known)}
 	}
-	return QueueInfo{topic, queueID, q.Min(), q.Max()}
+	first, end := b.bounds(q)
+	return QueueInfo{topic, queueID, first, end}
 }
 
 // CommitLogOffsetInQueue is the log offset of the queue's message, false if the
 // queue does not have it.
 func (s *DefaultMessageStore) CommitLogOffsetInQueue(topic string, queueID int32, off message.QueueOffset) (message.LogOffset, bool) {
+	b := s.building.Load()
 	q, err := consumequeue.Find(s.queues, topic, queueID)
-	if q == nil || err != nil || off < q.Min() {
+	if q == nil || err != nil || !b.has(q, off) {
 		return 0, false
 	}
 	u, ok := q.At(off)

@@ -70,10 +70,14 @@ const (
 	// not be written. No message is at risk: the next Open reads more of the log.
 	// The error says why.
 	HealthProgressNotSaved
+	// HealthRebuilding: the consume queues are being built from the log, see
+	// Config.RebuildInBackground. Consumers see what was built so far; puts wait.
+	// Wait.
+	HealthRebuilding
 )
 
 var healthCodes = [...]string{"closed", "sync-failed", "files-moved", "disk-full", "disk-nearly-full", "dispatch-failing",
-	"dispatch-lagging", "index-failing", "index-behind", "damaged", "progress-not-saved"}
+	"dispatch-lagging", "index-failing", "index-behind", "damaged", "progress-not-saved", "rebuilding"}
 
 func (c HealthCode) String() string { return nameOf(healthCodes[:], uint8(c)) }
 
@@ -190,6 +194,10 @@ func (s *DefaultMessageStore) spaceHealth(h *Health) {
 func (s *DefaultMessageStore) dispatchHealth(h *Health) {
 	if f := s.troubles.dispatch.current.Load(); f != nil {
 		h.add(HealthDispatchFailing, nil, f.err, "not dispatched from offset %d on, since %s: %v", f.offset, stamp(f.since), f.err)
+	}
+	if b := s.building.Load(); b != nil {
+		h.add(HealthRebuilding, nil, nil, "the consume queues are being built from the log: %d of %d bytes are left; until then puts wait", b.left(s), b.end-b.start)
+		return
 	}
 	if lag := s.dispatcher.Lag(); lag > s.cfg.MaxDispatchLag/2 {
 		h.add(HealthDispatchLagging, nil, nil, "consume queues are %d bytes behind; from %d on puts wait", lag, s.cfg.MaxDispatchLag)

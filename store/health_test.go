@@ -310,7 +310,7 @@ func TestHealthProgressNotSaved(t *testing.T) {
 
 // TestHealthNames: every code has one.
 func TestHealthNames(t *testing.T) {
-	require.Equal(t, int(HealthProgressNotSaved)+1, len(healthCodes))
+	require.Equal(t, int(HealthRebuilding)+1, len(healthCodes))
 	require.Equal(t, "index queues", fmt.Sprint(SinkIndex, " ", SinkQueues))
 	require.False(t, Health{}.Has(HealthClosed))
 }

@@ -25,7 +25,7 @@ func TestBucketsCoverAllNumbers(t *testing.T) {
 		require.LessOrEqual(t, float64(upper-lower), float64(lower)*0.0625)
 		next = upper + 1 // the last one wraps
 	}
-	require.EqualValues(t, math.MinInt64, next, "the last bucket ends with the largest number")
+	require.EqualValues(t, int64(math.MinInt64), next, "the last bucket ends with the largest number")
 }
 
 // draw gives values of a size that is drawn first, so that all buckets get some.
@@ -182,7 +182,7 @@ func TestRecordFromManyGoroutines(t *testing.T) {
 	require.EqualValues(t, 4*each, h.Count())
 	require.EqualValues(t, 1, h.Min())
 	require.EqualValues(t, 4*each, h.Max())
-	require.EqualValues(t, 4*each*(4*each+1)/2, h.Sum())
+	require.EqualValues(t, int64(4*each*(4*each+1)/2), h.Sum())
 }
 
 func TestRecordAllocatesNothing(t *testing.T) {

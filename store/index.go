@@ -27,17 +27,8 @@ type keyIndex struct {
 	kick       func()      // there is something to flush
 }
 
-// openIndex opens the index and makes it agree with the log that recovery left.
-//
-//	our recovery point  last stop  kept of the index            fed from
-//	holds               any        what was put before it       the point's index position
-//	none                clean      what points into the log     the last record that is indexed
-//	none                crash      what RocketMQ's checkpoint   the last record that is indexed
-//	                               says is on disk
-//
-// What is fed from there on is put again, by the dispatcher: Open does not wait.
-func (s *DefaultMessageStore) openIndex() error {
-	s.point.Index = min(s.point.Index, s.recovery.LogEnd)
+// loadIndex opens the index as it is.
+func (s *DefaultMessageStore) loadIndex() error {
 	if s.cfg.NoIndex {
 		return nil
 	}
@@ -59,16 +50,52 @@ func (s *DefaultMessageStore) openIndex() error {
 		s.recovery.IndexDropped = append(s.recovery.IndexDropped, d.Path)
 		s.cfg.Logger.Warn("index file dropped, to be built again from the log", "file", d.Path, "err", d.Err)
 	}
+	return nil
+}
+
+// settleIndex makes the index agree with the log that recovery left.
+//
+//	our recovery point  last stop  kept of the index            fed from
+//	holds               any        what was put before it       the point's index position
+//	none                clean      what points into the log     the last record that is indexed
+//	none                crash      what RocketMQ's checkpoint   the last record that is indexed
+//	                               says is on disk
+//
+// Where the whole log was read, and holes has found a message whose keys are
+// missing among those that are kept, nothing is kept. What is fed from there on is
+// put again, by the dispatcher: Open does not wait.
+func (s *DefaultMessageStore) settleIndex(holes *indexHoles) error {
+	s.point.Index = min(s.point.Index, s.recovery.LogEnd)
+	if s.index == nil {
+		return nil
+	}
+	files := s.index.files
 	if err := s.repairIndex(); err != nil {
 		return err
 	}
+	if at, ok := holes.before(files.NextLogOffset()); ok {
+		if err := s.dropIndex(at); err != nil {
+			return err
+		}
+	}
 	s.index.from = max(files.NextLogOffset(), s.recovery.LogStart)
 	s.recovery.IndexFrom = s.index.from
+	geometry := indexGeometry{files.Slots(), files.Entries()}
 	if s.primary.Index == nil || *s.primary.Index != geometry {
 		s.primary.Index = &geometry
 		return s.changePrimary()
 	}
 	return nil
+}
+
+// dropIndex removes the index: the keys of the message at the log offset at are
+// missing in it, and can only be added in the order of the log.
+func (s *DefaultMessageStore) dropIndex(at message.LogOffset) error {
+	for _, f := range s.index.files.Files() {
+		s.recovery.IndexDropped = append(s.recovery.IndexDropped, f.Path)
+	}
+	s.cfg.Logger.Warn("index dropped, to be built again from the log: keys are missing in it", "dir", s.dir, "offset", at)
+	return s.index.files.Truncate(0)
 }
 
 func (s *DefaultMessageStore) repairIndex() error {
@@ -86,6 +113,45 @@ func (s *DefaultMessageStore) repairIndex() error {
 		}
 	}
 	return files.Truncate(end)
+}
+
+// indexHoles looks for a message whose keys lie in no index file, though later
+// ones do. A RocketMQ broker leaves that behind: after a crash it removes the
+// files that were not full, and indexes again from where its recovery begins.
+type indexHoles struct {
+	files []indexfile.Header // with entries, in order, whose last record was not met yet
+	first message.LogOffset  // of these messages
+	found bool
+}
+
+// indexHoles is for a log that is read from its start.
+func (s *DefaultMessageStore) indexHoles() *indexHoles {
+	h := &indexHoles{}
+	if s.index == nil {
+		return h
+	}
+	for _, f := range s.index.files.Files() {
+		if f.Header.Count > 1 {
+			h.files = append(h.files, f.Header)
+		}
+	}
+	return h
+}
+
+// see is shown the records in order.
+func (h *indexHoles) see(r *message.DispatchRequest) {
+	off := r.LogOffset()
+	for len(h.files) > 0 && off > h.files[0].EndLogOffset {
+		h.files = h.files[1:]
+	}
+	if !h.found && len(h.files) > 0 && off < h.files[0].BeginLogOffset && indexfile.HasKeys(r.View) {
+		h.first, h.found = off, true
+	}
+}
+
+// before returns the first message that was found, if it lies before off.
+func (h *indexHoles) before(off message.LogOffset) (message.LogOffset, bool) {
+	return h.first, h.found && h.first < off
 }
 
 // indexedBefore is the log offset before which nothing is missing in the index,
@@ -108,8 +174,9 @@ func (s *DefaultMessageStore) indexedBefore() message.LogOffset {
 func (s *DefaultMessageStore) indexDir() string { return filepath.Join(s.dir, "index") }
 
 // indexGeometry says how index files are divided: as the directory remembers,
-// else as its files show, else as configured. known means that files divided
-// otherwise are damaged, or have no entries.
+// else as its files show, else as configured. Without a file what is configured
+// counts more than what is remembered. known means that files divided otherwise are
+// damaged, or have no entries.
 func (s *DefaultMessageStore) indexGeometry() (indexGeometry, bool, error) {
 	wanted := indexGeometry{s.cfg.IndexSlots, s.cfg.IndexEntries}
 	found, known := s.primary.Index, true
@@ -125,13 +192,18 @@ func (s *DefaultMessageStore) indexGeometry() (indexGeometry, bool, error) {
 		}
 	}
 	g := indexGeometry{DefaultIndexSlots, DefaultIndexEntries}
+	fixed := false
 	if found != nil {
 		g = *found
+		var err error
+		if fixed, err = indexfile.HasFiles(s.cfg.fs, s.indexDir()); err != nil {
+			return g, false, err
+		}
 	}
-	if err := agree("IndexSlots", wanted.Slots, &g.Slots, found != nil); err != nil {
+	if err := agree("IndexSlots", wanted.Slots, &g.Slots, fixed); err != nil {
 		return g, false, err
 	}
-	return g, known, agree("IndexEntries", wanted.Entries, &g.Entries, found != nil)
+	return g, known, agree("IndexEntries", wanted.Entries, &g.Entries, fixed)
 }
 
 // agree takes over a configured value where the directory has none yet.

@@ -600,10 +600,11 @@ func TestPrimaryFileIsNeverGuessed(t *testing.T) {
 // TestCheckpointOfTheIndex: it is the end of the last file that is full and on
 // disk, as a RocketMQ broker wants it after a crash.
 func TestCheckpointOfTheIndex(t *testing.T) {
-	now := time.UnixMilli(1_700_000_000_000)
+	var now clock
+	now.ms.Store(1_700_000_000_000)
 	fs, dir := newCrashFS(t)
 	cfg := withFS(smallConfig(FlushSync), fs)
-	cfg.Now = func() time.Time { return now }
+	cfg.Now = now.now
 	s := openStore(t, dir, cfg)
 	read := func() int64 {
 		cp, err := loadCheckpoint(segment.OS, dir)
@@ -615,7 +616,7 @@ func TestCheckpointOfTheIndex(t *testing.T) {
 	for i := range 4*perFile + 3 {
 		r := putKeyed(t, s, keyed("t", strconv.Itoa(i), "u"+strconv.Itoa(i), "all"))
 		indexed(t, s)
-		now = now.Add(time.Second)
+		now.advance(time.Second)
 		if (i+1)%perFile == 0 {
 			want = r.StoreTimestamp
 		}

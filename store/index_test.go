@@ -129,9 +129,10 @@ func TestWhatIsIndexedOfTransactionsAndDelays(t *testing.T) {
 // TestQueryWithinTimes: both ends belong to the window, to the millisecond,
 // though entries have whole seconds.
 func TestQueryWithinTimes(t *testing.T) {
-	now := time.UnixMilli(1_700_000_000_123)
+	var now clock
+	now.ms.Store(1_700_000_000_123)
 	cfg := smallConfig(FlushAsync)
-	cfg.Now = func() time.Time { return now }
+	cfg.Now = now.now
 	s := openStore(t, scratch(t), cfg)
 	const step, n = 337, 50
 	var times []int64
@@ -139,7 +140,7 @@ func TestQueryWithinTimes(t *testing.T) {
 		r := putKeyed(t, s, keyed("t", strconv.Itoa(i), "", "key"))
 		times = append(times, r.StoreTimestamp)
 		indexed(t, s) // before the clock moves: it names files, too
-		now = now.Add(step * time.Millisecond)
+		now.advance(step * time.Millisecond)
 	}
 	require.Greater(t, len(s.index.files.Files()), 1)
 	all := find(t, s, KeyQuery{Topic: "t", Key: "key"})

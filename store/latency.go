@@ -54,6 +54,8 @@ func (s *DefaultMessageStore) logSynced(y commitlog.Sync) {
 // passed hears that units of some messages can be read now, the first of which
 // was stored at the time (ms). It is called by the dispatcher's goroutine.
 func (s *DefaultMessageStore) passed(_ int, stored int64) {
-	s.measures.dispatch.record(s.cfg.Now().Sub(time.UnixMilli(stored)))
+	if s.building.Load() == nil { // else it is an old one
+		s.measures.dispatch.record(s.cfg.Now().Sub(time.UnixMilli(stored)))
+	}
 	s.recovered(&s.troubles.dispatch, SinkQueues)
 }

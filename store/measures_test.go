@@ -270,7 +270,7 @@ func TestUntilFullOfAStore(t *testing.T) {
 	bubble(t, cfg, func(t *testing.T, _ *crashfs.FS, s *DefaultMessageStore) {
 		<-time.After(24 * time.Hour)
 		st := s.Stats()
-		require.EqualValues(t, 1<<40, st.DiskTotal)
+		require.EqualValues(t, int64(1<<40), st.DiskTotal)
 		require.EqualValues(t, 1<<30, st.DiskFree)
 		require.Less(t, st.GrowthRate, 1e-9)
 		require.Equal(t, Forever, st.UntilFull)

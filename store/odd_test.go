@@ -636,19 +636,19 @@ func TestAddressesOfBothWidthsHaveTheirTime(t *testing.T) {
 	v4, err := message.ParseHost("10.1.2.3:10911")
 	require.NoError(t, err)
 	for _, hosts := range [][2]message.Host{{v4, v4}, {v6, v4}, {v4, v6}, {v6, v6}} {
-		var now int64
+		var now clock
 		cfg := smallConfig(FlushSync)
-		cfg.Now = func() time.Time { return time.UnixMilli(now) }
+		cfg.Now = now.now
 		dir := scratch(t)
 		s := openStore(t, dir, cfg)
 		var offs []message.LogOffset
 		for i := range int64(20) {
-			now = 1_700_000_000_000 + i*10_000
+			now.ms.Store(1_700_000_000_000 + i*10_000)
 			m := inner("t", 0, strings.Repeat("b", 3000))
 			m.BornHost, m.StoreHost = hosts[0], hosts[1]
 			r, err := s.PutMessage(t.Context(), m)
 			require.NoError(t, err)
-			require.Equal(t, now, r.StoreTimestamp)
+			require.Equal(t, now.ms.Load(), r.StoreTimestamp)
 			offs = append(offs, r.LogOffset)
 		}
 		dispatched(t, s)

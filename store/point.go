@@ -63,17 +63,15 @@ func identify(log *commitlog.Log, off message.LogOffset) lastRecord {
 	return id
 }
 
-// takePoint reports whether the log still has the point's last record, and the
-// queues still have files for all units before the point. If so, each queue
-// knows how many messages it had. No queue is opened: whether a file still has
-// what it should is looked at when it is first used.
-func (s *DefaultMessageStore) takePoint(p recoveryPoint) bool {
-	if p.Last == (lastRecord{}) || identify(s.log, p.Last.LogOffset) != p.Last {
-		return false
-	}
-	if p.LogOffset < p.Last.LogOffset+message.LogOffset(p.Last.Size) {
-		return false
-	}
+// holdsLog reports whether the log still has the point's last record.
+func (s *DefaultMessageStore) holdsLog(p recoveryPoint) bool {
+	return p.Last != (lastRecord{}) && p.LogOffset >= p.Last.LogOffset+message.LogOffset(p.Last.Size) && identify(s.log, p.Last.LogOffset) == p.Last
+}
+
+// takeQueues reports whether the queues still have files for all units before the
+// point. If so, each queue knows how many messages it had. No queue is opened:
+// whether a file still has what it should is looked at when it is first used.
+func (s *DefaultMessageStore) takeQueues(p recoveryPoint) bool {
 	l, entries, err := readLedger(s.cfg.fs, s.dir, p.Queues)
 	if err != nil {
 		return false

@@ -14,7 +14,13 @@ import (
 // that vouches for: the checkpoint for RocketMQ, and now and then, or with
 // final set, the recovery point for ourselves.
 func (s *DefaultMessageStore) saveProgress(final bool) error {
+	if s.building.Load() != nil { // what is vouched for stays what it was
+		return s.syncUpTo(lastRecord{})
+	}
 	point := s.pointAt(message.LogOffset(s.lastDispatched.Load())) // before the syncs: they cover this much and no more
+	if final {
+		s.leaveOutLost(&point)
+	}
 	if !s.worthSaving(point, final) {
 		return s.syncUpTo(point.Last)
 	}
@@ -57,7 +63,7 @@ func (s *DefaultMessageStore) pointAt(off message.LogOffset) recoveryPoint {
 	last := identify(s.log, off)
 	p := recoveryPoint{
 		Generation: s.primary.Generation, LogOffset: last.LogOffset + message.LogOffset(last.Size), Last: last,
-		LastTime: s.log.LastTimestamp(), SegmentSize: s.log.FileSize(),
+		LastTime: max(s.log.LastTimestamp(), s.recovery.lastTime), SegmentSize: s.log.FileSize(),
 	}
 	p.Index, p.IndexFiles = s.indexPoints()
 	return p
@@ -121,6 +127,27 @@ func (s *DefaultMessageStore) indexPoints() (indexed message.LogOffset, files []
 		}
 	}
 	return indexed, files
+}
+
+// leaveOutLost makes the point vouch for no index file that somebody has removed
+// while the store was open, and for none behind it.
+func (s *DefaultMessageStore) leaveOutLost(p *recoveryPoint) {
+	if s.index == nil {
+		return
+	}
+	lost := s.index.files.Lost()
+	if lost == "" {
+		return
+	}
+	s.cfg.Logger.Warn("an index file was removed from outside; the next open will build it again", "dir", s.dir, "file", lost)
+	kept := slices.IndexFunc(p.IndexFiles, func(f indexPoint) bool { return f.Name >= filepath.Base(lost) })
+	if kept < 0 {
+		return // it has no entries
+	}
+	p.IndexFiles, p.Index = p.IndexFiles[:kept], 0
+	if kept > 0 {
+		p.Index = p.IndexFiles[kept-1].End
+	}
 }
 
 // flushIndex makes the index durable, false if it can not. That costs nobody

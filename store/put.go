@@ -27,7 +27,8 @@ import (
 // commitlog.ErrNoSegment when the next file could not be made, ctx's error.
 //
 // ctx bounds all waiting: for room, for a dispatcher that lags by more than
-// Config.MaxDispatchLag, for the sync.
+// Config.MaxDispatchLag, for consume queues that are being built in the background,
+// for the sync.
 //
 // Source: RocketMQ store/DefaultMessageStore.java, asyncPutMessage.
 func (s *DefaultMessageStore) PutMessage(ctx context.Context, m *message.MessageExtBrokerInner) (PutMessageResult, error) {
@@ -47,6 +48,10 @@ func one(m *message.MessageExtBrokerInner) PutMessageResult {
 // place is the part of a put before the wait for a sync; then, if not nil, hears
 // of that. On an error it returns the answer.
 func (s *DefaultMessageStore) place(ctx context.Context, m *message.MessageExtBrokerInner, then *asyncPut) (p commitlog.Placement, refusal PutMessageResult, err error) {
+	if err := s.awaitBuilt(ctx); err != nil {
+		refusal, err = s.refused(err, "")
+		return p, refusal, err
+	}
 	counter, err := s.check(&m.MessageExt)
 	if err != nil {
 		refusal, err = s.refused(fmt.Errorf("put: %w", err), string(m.Properties))
@@ -91,6 +96,10 @@ func (s *DefaultMessageStore) PutMessages(ctx context.Context, b *message.Messag
 func (s *DefaultMessageStore) placeBatch(ctx context.Context, b *message.MessageExtBatch, then *asyncPut) (p commitlog.Placement, r PutMessageResult, err error) {
 	if err := s.checkBatch(b); err != nil {
 		r, err = s.refused(fmt.Errorf("put batch: %w", err), "")
+		return p, r, err
+	}
+	if err := s.awaitBuilt(ctx); err != nil {
+		r, err = s.refused(err, "")
 		return p, r, err
 	}
 	if err := s.admit(ctx); err != nil {

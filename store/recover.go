@@ -23,6 +23,12 @@ type Recovery struct {
 	// the whole log, as it does after RocketMQ has written to it.
 	FromPoint bool
 
+	// Rebuilding says that the consume queues were not there, or not to be trusted,
+	// when Open returned, and were built while the store was open: see
+	// Config.RebuildInBackground. What is said of them here is complete when
+	// WaitDispatched(LogEnd) has returned nil.
+	Rebuilding bool
+
 	LogStart, LogEnd message.LogOffset
 	Records          int64 // read and checked
 	Bytes            int64 // of the log, read and checked
@@ -31,6 +37,10 @@ type Recovery struct {
 	// acknowledged, torn by the crash. They are zero now.
 	CutBytes     int64
 	RemovedFiles []string // lay wholly behind LogEnd
+	// CutReason says what was at LogEnd instead of a message: zeros, a record that
+	// is torn, or whose checksum is wrong. It matches message.ErrCorrupt, and is
+	// nil when nothing was cut.
+	CutReason error
 
 	// Damaged ranges lie among messages that were acknowledged. They are left
 	// as they are and passed over.
@@ -48,7 +58,8 @@ type Recovery struct {
 	IndexDropped []string
 
 	UnitsDropped int64    // of consume queues: they pointed at nothing
-	QueuesReset  []string // directories of consume queues that did not agree with the log, and were rebuilt from it
+	QueuesReset  []string // directories of consume queues that did not agree with the log, or whose files were not whole, and were rebuilt from it
+	QueuesMade   []string // directories of consume queues that were not there, and were made from the log
 	Took         time.Duration
 
 	lastTime int64 // store timestamp of the last record
@@ -62,7 +73,20 @@ func (s *DefaultMessageStore) Recovery() Recovery {
 	r := s.recovery
 	r.Damaged = slices.Clone(r.Damaged)
 	r.QueuesReset = slices.Clone(r.QueuesReset)
+	r.QueuesMade = slices.Clone(r.QueuesMade)
 	return r
+}
+
+// attrs is what the log line of Open says.
+func (r *Recovery) attrs() []any {
+	attrs := []any{"clean", r.Clean, "log", r.LogEnd, "fromPoint", r.FromPoint, "records", r.Records, "bytes", r.Bytes,
+		"cut", r.CutBytes, "damaged", len(r.Damaged), "missing", r.Missing, "unitsDropped", r.UnitsDropped,
+		"queuesReset", len(r.QueuesReset), "queuesMade", len(r.QueuesMade), "indexDropped", len(r.IndexDropped),
+		"rebuilding", r.Rebuilding, "took", r.Took}
+	if r.CutReason != nil {
+		attrs = append(attrs, "cutReason", r.CutReason)
+	}
+	return attrs
 }
 
 // recover finds the end of the log and makes the consume queues agree with it.
@@ -74,6 +98,12 @@ func (s *DefaultMessageStore) Recovery() Recovery {
 //	clean      none            start of log  if nothing sound follows, and queues name nothing behind it
 //	crash      valid           the point     at or behind the point
 //	crash      none            start of log  in or behind the file that the checkpoint names
+//
+// A point may hold for the log and not for the queues, because some of them are
+// missing. Then the start of the log is read, and what is the end is decided as
+// with the point. With Config.RebuildInBackground the table's third column is the
+// point then; and without a point, after a clean stop, it is the third-last file.
+// The queues are left for later: see building.
 //
 // A record that was written as a whole and can not be read is never the end,
 // when a sound one follows.
@@ -91,58 +121,133 @@ func (s *DefaultMessageStore) recover(ctx context.Context) error {
 	if s.checkpoint, err = loadCheckpoint(s.cfg.fs, s.dir); err != nil {
 		return err
 	}
-	var point recoveryPoint
-	if s.recovery.QueuesReset, err = s.queues.ResetDamaged(); err != nil {
+	if s.recovery.QueuesReset, err = s.queues.ResetDamaged(s.log.MinOffset()); err != nil {
 		return err
 	}
-	pointErr := readOwn(s.cfg.fs, s.dir, pointFile, &point)
-	if pointErr != nil || point.Generation != s.primary.Generation {
-		point = recoveryPoint{SegmentSize: point.SegmentSize}
-	}
-	if err := s.checkSegmentSize(point, pointErr == nil); err != nil {
+	point, err := s.loadPoint()
+	if err != nil {
 		return err
 	}
-	if pointErr == nil && len(s.recovery.QueuesReset) == 0 {
-		s.recovery.FromPoint = s.takePoint(point)
-	}
-	from, lastTime := s.recovery.LogStart, int64(0)
-	if s.recovery.FromPoint {
-		from, lastTime = point.LogOffset, point.LastTime
-		s.point = point
-		s.pointEnd.Store(int64(point.LogOffset))
-		s.lastDispatched.Store(int64(point.Last.LogOffset))
-	}
+	from := s.readFrom(point)
 	trusted, err := s.trustedEnd(point)
 	if err != nil {
 		return err
 	}
-	next := make(map[*consumequeue.Queue]*numbers) // which units the queues should have that messages were met of
-	found, err := s.log.Recover(ctx, commitlog.RecoverConfig{From: from, LastTime: lastTime, Trusted: trusted, Clean: s.recovery.Clean, Visit: func(r *message.DispatchRequest) error {
-		return s.rebuildIfRoom(r, next)
-	}})
-	if err != nil {
+	if err := s.loadIndex(); err != nil {
 		return err
 	}
-	s.recovery.LogEnd, s.recovery.Records, s.recovery.Bytes = found.End, found.Records, found.Bytes
-	s.recovery.lastTime = found.LastTime
-	doubtful := s.doubtfulQueues(next)
-	if err := s.cutQueues(doubtful, next); err != nil { // queues first: none may point past the log
+	holes := s.indexHoles()
+	next := make(map[*consumequeue.Queue]*numbers) // which units the queues should have that messages were met of
+	if err := s.findEnd(ctx, from, trusted, holes, next); err != nil {
 		return err
+	}
+	building := s.building.Load() != nil
+	var doubtful []*consumequeue.Queue
+	if !building { // queues first: none may point past the log
+		doubtful = s.doubtfulQueues(next)
+		if err := s.cutQueues(doubtful, next); err != nil {
+			return err
+		}
 	}
 	if err := s.repairLog(trusted); err != nil {
 		return err
 	}
 	s.endFound = true
-	if err := s.settleQueues(doubtful); err != nil {
+	if !building {
+		if err := s.settleQueues(doubtful); err != nil {
+			return err
+		}
+	}
+	return s.settleRest(holes)
+}
+
+// loadPoint reads the recovery point, and finds out what of it holds.
+func (s *DefaultMessageStore) loadPoint() (recoveryPoint, error) {
+	var point recoveryPoint
+	pointErr := readOwn(s.cfg.fs, s.dir, pointFile, &point)
+	if pointErr != nil || point.Generation != s.primary.Generation {
+		point = recoveryPoint{SegmentSize: point.SegmentSize}
+	}
+	if err := s.checkSegmentSize(point, pointErr == nil); err != nil {
+		return point, err
+	}
+	s.logKept = pointErr == nil && s.holdsLog(point)
+	s.recovery.FromPoint = s.logKept && len(s.recovery.QueuesReset) == 0 && s.takeQueues(point)
+	return point, nil
+}
+
+// readFrom decides from where on the log is read, and whether the queues are
+// left for later.
+func (s *DefaultMessageStore) readFrom(point recoveryPoint) message.LogOffset {
+	known := s.recovery.FromPoint
+	if !known && s.cfg.RebuildInBackground && s.logKept {
+		s.recovery.FromPoint = true
+	}
+	switch {
+	case s.recovery.FromPoint:
+		s.point = point
+		s.recovery.lastTime = point.LastTime
+		s.pointEnd.Store(int64(point.LogOffset))
+		if known {
+			s.lastDispatched.Store(int64(point.Last.LogOffset))
+		} else {
+			s.building.Store(newBuilding(point.Last.LogOffset))
+		}
+		return point.LogOffset
+	case s.cfg.RebuildInBackground && s.recovery.Clean && s.log.Files() > rocketMQReads:
+		s.building.Store(newBuilding(-1))
+		return s.recovery.LogStart + message.LogOffset(int64(s.log.Files()-rocketMQReads)*s.log.FileSize())
+	}
+	return s.recovery.LogStart
+}
+
+// findEnd reads the log from an offset on, and finds its end. The queues get what
+// they lack, unless they are left for later.
+func (s *DefaultMessageStore) findEnd(ctx context.Context, from, trusted message.LogOffset, holes *indexHoles, next map[*consumequeue.Queue]*numbers) error {
+	visit := func(r *message.DispatchRequest) error {
+		if from == s.recovery.LogStart {
+			holes.see(r)
+		}
+		return s.rebuildIfRoom(r, next)
+	}
+	b := s.building.Load()
+	if b != nil {
+		visit = func(r *message.DispatchRequest) error {
+			b.last = r.LogOffset()
+			return nil
+		}
+	}
+	total := int64(s.recovery.LogStart-from) + int64(s.log.Files())*s.log.FileSize()
+	found, err := s.log.Recover(ctx, commitlog.RecoverConfig{
+		From: from, LastTime: s.recovery.lastTime, Trusted: trusted, Clean: s.recovery.Clean, Visit: visit,
+		Progress: func(pos message.LogOffset, records int64) error {
+			return s.opening.step(RecoveryProgress{RecoveryReadsLog, int64(pos - from), max(total, int64(pos-from)), records})
+		},
+	})
+	if err != nil {
 		return err
 	}
-	if err := s.openIndex(); err != nil {
+	s.opening.end(RecoveryReadsLog, found.Bytes, found.Records)
+	s.recovery.LogEnd, s.recovery.Records, s.recovery.Bytes = found.End, found.Records, found.Bytes
+	s.recovery.lastTime, s.recovery.CutReason = found.LastTime, found.Why
+	if b != nil && found.End <= s.recovery.LogStart {
+		s.building.Store(nil) // there is nothing to build them from
+	}
+	return nil
+}
+
+// settleRest settles the index, and writes down what is known now.
+func (s *DefaultMessageStore) settleRest(holes *indexHoles) error {
+	if err := s.settleIndex(holes); err != nil {
 		return err
 	}
 	if s.writtenByOthers() {
 		if err := s.newGeneration(); err != nil {
 			return err
 		}
+	}
+	if b := s.building.Load(); b != nil {
+		return s.beginBuilding(b)
 	}
 	if s.recovery.FromPoint {
 		return nil
@@ -198,11 +303,11 @@ func (s *DefaultMessageStore) trustedEnd(point recoveryPoint) (message.LogOffset
 		return point.LogOffset, nil // nobody wrote since, so no queue names more
 	case s.recovery.Clean:
 		end, err := s.lastReferenced()
-		if s.recovery.FromPoint {
+		if s.logKept {
 			end = max(end, point.LogOffset)
 		}
 		return end, err
-	case s.recovery.FromPoint:
+	case s.logKept:
 		return point.LogOffset, nil
 	}
 	return s.log.FileStoredBefore(s.checkpoint.minTimestamp()), nil
@@ -245,7 +350,7 @@ func (s *DefaultMessageStore) lastUnits() iter.Seq2[consumequeue.Unit, error] {
 // counted, and left to the dispatcher: a full disk can be opened and read.
 func (s *DefaultMessageStore) rebuildIfRoom(r *message.DispatchRequest, next map[*consumequeue.Queue]*numbers) error {
 	if s.undispatched == nil {
-		err := s.rebuild(r, next)
+		_, err := s.rebuild(r, next)
 		if !errors.Is(err, message.ErrDiskFull) {
 			return err
 		}
@@ -260,30 +365,37 @@ func (s *DefaultMessageStore) rebuildIfRoom(r *message.DispatchRequest, next map
 	return nil
 }
 
-// rebuild gives one record to its queue and counts it.
-func (s *DefaultMessageStore) rebuild(r *message.DispatchRequest, next map[*consumequeue.Queue]*numbers) error {
+// rebuild gives one record to its queue and counts it. It returns the queue, nil
+// if the record belongs to none.
+func (s *DefaultMessageStore) rebuild(r *message.DispatchRequest, next map[*consumequeue.Queue]*numbers) (*consumequeue.Queue, error) {
 	q, err := consumequeue.Find(s.queues, r.Topic(), r.QueueID())
 	if err != nil {
-		return typed(err)
+		return nil, typed(err)
 	}
+	isNew := q == nil
 	if q != nil && next[q] == nil && q.Known > 0 {
 		next[q] = &numbers{next: q.Known}
 	}
 	if q != nil && r.SysFlag().Queued() && next[q].contradicts(q, r) {
 		s.damagedRecord(r, errNumberTaken(r))
-		return nil
+		return nil, nil
 	}
 	// After a crash a unit may be in the page cache and not on disk, without
 	// being marked for writing: it is written again even if it looks right.
 	placed, err := (*queueSink)(s).put(r, !s.recovery.Clean)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	s.lastDispatched.Store(int64(r.LogOffset()))
 	if !placed {
-		return nil
+		return nil, nil
 	}
 	q = s.lastQueue // that it was put into
+	if isNew {
+		s.damageMu.Lock()
+		s.recovery.QueuesMade = append(s.recovery.QueuesMade, q.Dir())
+		s.damageMu.Unlock()
+	}
 	if next[q] == nil {
 		next[q] = &numbers{next: r.QueueOffset()}
 		if s.recovery.LogStart == 0 {
@@ -291,7 +403,7 @@ func (s *DefaultMessageStore) rebuild(r *message.DispatchRequest, next map[*cons
 		}
 	}
 	next[q].add(r.QueueOffset())
-	return nil
+	return q, nil
 }
 
 func errNumberTaken(r *message.DispatchRequest) error {
@@ -303,6 +415,7 @@ func errNumberTaken(r *message.DispatchRequest) error {
 // carry the queue's numbering.
 func (s *DefaultMessageStore) cutQueues(queues []*consumequeue.Queue, next map[*consumequeue.Queue]*numbers) error {
 	empty := s.recovery.LogEnd == s.recovery.LogStart
+	var gone, unmet int64
 	for _, q := range queues {
 		if err := q.Load(); err != nil {
 			return typed(err)
@@ -314,7 +427,7 @@ func (s *DefaultMessageStore) cutQueues(queues []*consumequeue.Queue, next map[*
 		switch n := next[q]; {
 		case n != nil:
 			keep = n.next
-			s.recovery.Missing += n.missing()
+			unmet += n.missing()
 		case q.Known >= 0:
 			keep = q.Known
 		case empty && s.recovery.LogStart == 0:
@@ -324,8 +437,12 @@ func (s *DefaultMessageStore) cutQueues(queues []*consumequeue.Queue, next map[*
 		if err != nil {
 			return err
 		}
-		s.recovery.UnitsDropped += dropped
+		gone += dropped
 	}
+	s.damageMu.Lock()
+	defer s.damageMu.Unlock()
+	s.recovery.UnitsDropped += gone
+	s.recovery.Missing += unmet
 	return nil
 }
 
@@ -334,14 +451,25 @@ func (s *DefaultMessageStore) cutQueues(queues []*consumequeue.Queue, next map[*
 func (s *DefaultMessageStore) repairLog(trusted message.LogOffset) error {
 	end := s.recovery.LogEnd
 	if s.recovery.Clean && s.recovery.FromPoint && end == s.point.LogOffset {
+		s.recovery.CutReason = nil
 		return nil
 	}
 	doubtful := end
 	if !s.recovery.Clean {
 		doubtful = min(trusted, end)
 	}
-	cut, err := s.log.Repair(max(doubtful, s.recovery.LogStart), end)
+	doubtful = max(doubtful, s.recovery.LogStart)
+	total := int64(end - doubtful)
+	cut, err := s.log.Repair(doubtful, end, func(pos message.LogOffset) error {
+		return s.opening.step(RecoveryProgress{Stage: RecoveryRewritesLog, Done: int64(pos - doubtful), Total: total})
+	})
 	s.recovery.CutBytes, s.recovery.RemovedFiles = cut.Bytes, cut.Removed
+	if cut.Bytes == 0 && len(cut.Removed) == 0 {
+		s.recovery.CutReason = nil
+	}
+	if err == nil && total > 0 {
+		s.opening.end(RecoveryRewritesLog, total, 0)
+	}
 	return err
 }
 
@@ -351,12 +479,7 @@ func (s *DefaultMessageStore) settleQueues(queues []*consumequeue.Queue) error {
 	if err := s.queues.Flush(); err != nil {
 		return err
 	}
-	for _, q := range queues {
-		key := queueKey{q.Topic, q.ID}
-		s.counters.set(q.Topic, q.ID, max(q.Max(), s.undispatched[key]))
-		delete(s.undispatched, key)
-	}
-	s.queues.Keep(slices.DeleteFunc(queues, func(q *consumequeue.Queue) bool { return q.Known >= 0 }))
+	s.adopt(queues)
 	for key, next := range s.undispatched {
 		s.counters.set(key.topic, key.id, next)
 	}
@@ -365,4 +488,14 @@ func (s *DefaultMessageStore) settleQueues(queues []*consumequeue.Queue) error {
 	}
 	s.undispatched = nil
 	return nil
+}
+
+// adopt takes over where each queue ends.
+func (s *DefaultMessageStore) adopt(queues []*consumequeue.Queue) {
+	for _, q := range queues {
+		key := queueKey{q.Topic, q.ID}
+		s.counters.set(q.Topic, q.ID, max(q.Max(), s.undispatched[key]))
+		delete(s.undispatched, key)
+	}
+	s.queues.Keep(slices.DeleteFunc(queues, func(q *consumequeue.Queue) bool { return q.Known >= 0 }))
 }

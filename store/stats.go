@@ -68,6 +68,7 @@ type Stats struct {
 	DispatchedEnd message.LogOffset
 	DispatchLag   int64             // bytes
 	DispatchAge   time.Duration     // since the oldest message was stored that is not dispatched; 0 if all are
+	RebuildLeft   int64             // bytes of the log until consume queues that are built in the background are whole; 0 if none are
 	IndexedEnd    message.LogOffset // 0 without an index
 	IndexLag      int64             // bytes
 	Queues        int
@@ -116,6 +117,9 @@ func (s *DefaultMessageStore) Stats() Stats {
 		stats.SegmentsRemoved[r] = s.stats.segmentsRemoved[r].Load()
 		stats.BytesRemoved[r] = s.stats.bytesRemoved[r].Load()
 		stats.MessagesRemoved[r] = s.stats.messagesRemoved[r].Load()
+	}
+	if b := s.building.Load(); b != nil {
+		stats.RebuildLeft = b.left(s)
 	}
 	if s.index != nil {
 		stats.IndexedEnd, stats.IndexLag = s.index.dispatcher.Position(), s.index.dispatcher.Lag()

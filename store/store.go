@@ -47,8 +47,11 @@ type DefaultMessageStore struct {
 	pointEnd   atomic.Int64  // its log offset, for everybody
 	ledger     ledger
 
-	endFound bool              // set when Open has found the end of the log
-	vouched  message.LogOffset // of the point that Open began at: what Queue.Known counts lies before it
+	opening  *opening                 // nil once Open has returned
+	building atomic.Pointer[building] // while the consume queues are being built from the log, see Config.RebuildInBackground
+	logKept  bool                     // the recovery point names a record that the log has
+	endFound bool                     // set when Open has found the end of the log
+	vouched  message.LogOffset        // of the point that Open began at: what Queue.Known counts lies before it
 
 	// Room and retention; see clean.go and full.go.
 	logFS      segment.FS // for the log; cfg.fs asks the reserve when the disk is full
@@ -94,12 +97,15 @@ type DefaultMessageStore struct {
 }
 
 // Open opens the store in dir, making it if there is none, and recovers it; see
-// Recovery. ctx bounds the recovery, nothing later.
+// Recovery. ctx bounds the recovery, nothing later; it may end it at any time,
+// and the next Open begins again.
 //
 // Errors to branch on: message.ErrLocked (*LockedError), ErrNotDirectory,
 // ErrReadOnly, ErrNetworkFilesystem, message.ErrCorrupt, ErrForeignFile,
 // ErrFileSize, ErrGap, ErrFormat, message.ErrLimit and message.ErrIllegal for the
-// configuration. After an error nothing is held, and no message was removed.
+// configuration, ctx's error. indexfile.ErrUnknownGeometry says that index files of
+// somebody else do not show how they are divided: set Config.IndexSlots and
+// Config.IndexEntries, or remove the directory index to have it built again. After an error nothing is held, and no message was removed.
 func Open(ctx context.Context, dir string, cfg Config) (*DefaultMessageStore, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
@@ -126,10 +132,10 @@ func Open(ctx context.Context, dir string, cfg Config) (*DefaultMessageStore, er
 	if err := s.open(ctx); err != nil {
 		return nil, fmt.Errorf("open store: %w%s", errors.Join(typed(err), s.abandon()), advice(err, dir))
 	}
+	opened := append([]any{"dir", dir}, s.recovery.attrs()...)
 	fire(s, "Recovered", s.cfg.Events.Recovered, s.Recovery())
 	s.start()
-	s.cfg.Logger.Info("store opened", "dir", dir, "clean", s.recovery.Clean, "log", s.recovery.LogEnd,
-		"records", s.recovery.Records, "cut", s.recovery.CutBytes, "damaged", len(s.recovery.Damaged), "missing", s.recovery.Missing, "took", s.recovery.Took)
+	s.cfg.Logger.Info("store opened", opened...)
 	return s, nil
 }
 
@@ -160,7 +166,10 @@ func (s *DefaultMessageStore) open(ctx context.Context) error {
 	for _, q := range s.queues.All() {
 		s.counters.named(q.Topic)
 	}
-	if err := s.recover(ctx); err != nil {
+	s.opening = &opening{ctx: ctx, report: func(p RecoveryProgress) { fire(s, "Progress", s.cfg.Progress, p) }}
+	err = s.recover(ctx)
+	s.opening = nil
+	if err != nil {
 		return err
 	}
 	if err := s.reserve.resize(s.cfg.Reserve); err != nil {
@@ -236,7 +245,7 @@ func (s *DefaultMessageStore) start() {
 	s.beginSegments(s.recovery.LogStart, s.recovery.LogEnd)
 	s.growth.begin(s.cfg.Now(), s.size())
 	s.dispatcher = dispatcher.Start(dispatcher.Config{
-		Source: s.log, Sinks: []dispatcher.Sink{(*queueSink)(s), &s.arrivals},
+		Source: s.dispatchSource(), Sinks: []dispatcher.Sink{(*queueSink)(s), &s.arrivals},
 		From: s.dispatchFrom, Failed: s.dispatchFailed, Awaited: s.arrivals.awaited, Passed: s.passed,
 	})
 	if s.index != nil {
@@ -268,7 +277,9 @@ func (s *DefaultMessageStore) Close() error { return s.Shutdown(context.Backgrou
 //
 // When ctx ends first it returns ctx's error at once and leaves the rest to the
 // background: the marker then stays, and the next Open does a full recovery. It
-// is idempotent: a later call waits for the same end and returns nil.
+// stays as well while consume queues are being built in the background, for which
+// Shutdown does not wait. It is idempotent: a later call waits for the same end
+// and returns nil.
 func (s *DefaultMessageStore) Shutdown(ctx context.Context) error {
 	first := false
 	s.closeOnce.Do(func() {
@@ -302,13 +313,17 @@ func (s *DefaultMessageStore) teardown() {
 	errs := []error{s.log.Flush()}
 	s.notify()
 	ctx, cancel := contextUntil(s.hurry)
-	errs = append(errs, s.dispatcher.Wait(ctx, s.log.Visible()))
+	if s.building.Load() != nil { // nothing was put, and the next Open begins again
+		errs = append(errs, s.dispatcher.Close())
+	} else {
+		errs = append(errs, s.dispatcher.Wait(ctx, s.log.Visible()))
+	}
 	s.finishIndex(ctx)
 	cancel()
 	close(s.stop)
 	s.background.Wait()
 	errs = append(errs, s.dispatcher.Close(), s.checkInPlace())
-	clean := errors.Join(errs...) == nil
+	clean := errors.Join(errs...) == nil && s.building.Load() == nil
 	if clean {
 		errs = append(errs, s.saveProgress(true))
 		clean = errors.Join(errs...) == nil

@@ -17,7 +17,9 @@ const defaultTopic = "lines"
 // withNode opens the store, says if that was more than opening, and closes it
 // after use.
 func (c *cli) withNode(ctx context.Context, dir string, flush store.FlushMode, use func(*pocketmq.Node) error) error {
-	node, err := pocketmq.OpenConfig(ctx, pocketmq.Config{Dir: dir, Store: store.Config{Flush: flush}})
+	bar := newOpening(c.stderr)
+	node, err := pocketmq.OpenConfig(ctx, pocketmq.Config{Dir: dir, Store: store.Config{Flush: flush, Progress: bar.set}})
+	bar.bar.end()
 	if err != nil {
 		return err
 	}
@@ -53,7 +55,11 @@ func (c *cli) recoverStore(ctx context.Context, dir string) error {
 func recovered(r store.Recovery) string {
 	var found []string
 	if r.CutBytes > 0 {
-		found = append(found, fmt.Sprintf("cut %d bytes behind the last whole message", r.CutBytes))
+		cut := fmt.Sprintf("cut %d bytes behind the last whole message", r.CutBytes)
+		if r.CutReason != nil {
+			cut += fmt.Sprintf(" (%v)", r.CutReason)
+		}
+		found = append(found, cut)
 	}
 	if n := len(r.RemovedFiles); n > 0 {
 		found = append(found, fmt.Sprintf("removed %d files behind the end of the log", n))

@@ -7,6 +7,8 @@ import (
 
 	"github.com/schollz/progressbar/v3"
 	"golang.org/x/term"
+
+	"github.com/pocketmq/pocketmq/store"
 )
 
 // newProgress returns a bar for total bytes (-1: unknown) that says what is being
@@ -47,4 +49,28 @@ func (p *progress) end() {
 	if p.bar != nil {
 		_ = p.bar.Finish()
 	}
+	p.bar = nil
+}
+
+// openingQuietly is how long a store may take to open before a bar says so.
+const openingQuietly = time.Second
+
+// opening shows a bar for each stage of an Open that takes long.
+type opening struct {
+	bar   progress
+	began time.Time
+}
+
+func newOpening(w io.Writer) *opening { return &opening{bar: progress{w: w}, began: time.Now()} }
+
+// set is for store.Config.Progress.
+func (o *opening) set(p store.RecoveryProgress) {
+	if time.Since(o.began) < openingQuietly {
+		return
+	}
+	if doing := p.Stage.String(); doing != o.bar.doing {
+		o.bar.end()
+		o.bar.doing = doing
+	}
+	o.bar.set(p.Done, p.Total)
 }

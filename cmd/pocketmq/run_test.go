@@ -5,6 +5,7 @@ import (
 	"compress/zlib"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -21,12 +22,18 @@ import (
 	"github.com/pocketmq/pocketmq"
 	"github.com/pocketmq/pocketmq/commitlog"
 	"github.com/pocketmq/pocketmq/inspect"
+	"github.com/pocketmq/pocketmq/internal/crashfs"
 	"github.com/pocketmq/pocketmq/message"
 	"github.com/pocketmq/pocketmq/protocol"
 	"github.com/pocketmq/pocketmq/store"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if err := os.Setenv("TMPDIR", crashfs.Dir()); err != nil { // where files cost least
+		panic(err)
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // result is what a run of the program gave.
 type result struct {
@@ -346,7 +353,7 @@ func TestDump(t *testing.T) {
 		kinds[e.Kind]++
 	}
 	require.Equal(t, map[string]int{
-		"file": 11, "record": 3, "unit": 3, "unused": 4, "checkpoint": 1, "json": 3, "text": 2,
+		"file": 11, "record": 3, "unit": 3, "unused": 4, "checkpoint": 1, "json": 3, "queue": 1, "text": 2,
 		"index-head": 1, "index-slots": 1, "index-entry": 3,
 	}, kinds)
 	fails(t, "not known as a file of a store", "dump", writeFile(t, "text"))
@@ -435,7 +442,7 @@ func TestRecoveryIsReported(t *testing.T) {
 			require.NoError(t, os.WriteFile(filepath.Join(dir, "abort"), nil, 0o600))
 			r := pocketmqIn(t, "", args...)
 			require.Equal(t, exitOK, r.code, r.stderr)
-			line := "pocketmq: recovery of " + dir + ": cut 4 bytes behind the last whole message\n"
+			line := "pocketmq: recovery of " + dir + ": cut 4 bytes behind the last whole message (corrupt data: size 1953460846 without a magic number)\n"
 			require.True(t, strings.HasPrefix(r.stderr, line), r.stderr)
 			require.NotContains(t, pocketmqIn(t, "", args...).stderr, "recovery")
 
@@ -449,10 +456,10 @@ func TestRecoveryIsReported(t *testing.T) {
 
 func TestRecovered(t *testing.T) {
 	require.Empty(t, recovered(store.Recovery{Records: 7, UnitsDropped: 1}))
-	require.Equal(t, "cut 1 bytes behind the last whole message; removed 2 files behind the end of the log; "+
+	require.Equal(t, "cut 1 bytes behind the last whole message (torn); removed 2 files behind the end of the log; "+
 		"1 damaged places in the log are passed over, the first at offset 7; 3 damaged consume queues built again from the log",
 		recovered(store.Recovery{
-			CutBytes: 1, RemovedFiles: make([]string, 2), Damaged: []commitlog.Damage{{From: 7, To: 9}}, QueuesReset: make([]string, 3),
+			CutBytes: 1, CutReason: errors.New("torn"), RemovedFiles: make([]string, 2), Damaged: []commitlog.Damage{{From: 7, To: 9}}, QueuesReset: make([]string, 3),
 		}))
 }
 

@@ -115,7 +115,7 @@ var Differences = []Difference{
 	{
 		ID:       "F40",
 		RocketMQ: "Keys in an index file that a crash, or somebody, has taken away are found again only of messages that recovery dispatches.",
-		PocketMQ: "It builds the index again from the log. What RocketMQ has left out of an index before stays out.",
+		PocketMQ: "It builds the index again from the log, also where it finds that RocketMQ has left out keys.",
 		Why:      "The messages, and their keys, are in the log.",
 		Suites:   []Suite{Interop},
 	},
