@@ -26,6 +26,8 @@ type Broker struct {
 	queueNums      int32
 	clusterProp    message.Properties // CLUSTER=<cluster>, or empty
 	topics         *topicTable
+	groups         *groupTable
+	autoGroup      bool
 	offsets        *offsetTable
 	announceMu     sync.Mutex // keeps registrations in the order of the changes
 	closed         atomic.Bool
@@ -33,12 +35,14 @@ type Broker struct {
 	closeOnce      sync.Once
 	closeErr       error
 	stopOffsetsRun func() // ends the goroutine that saves offsets
+	delays         *delays
+	stopDelaysRun  func() error // ends the goroutine that delivers, and saves
 }
 
 var _ protocol.Broker = (*Broker)(nil)
 
-// New reads topics and offsets, adopts topics that only the store knows, and
-// registers with the name service. An error matches message.ErrCorrupt when a
+// New reads topics and offsets, adopts topics that only the store knows, registers
+// with the name service, and begins to deliver delayed messages. An error matches message.ErrCorrupt when a
 // file and its backup are both damaged.
 func New(ctx context.Context, cfg Config) (*Broker, error) {
 	cfg = cfg.withDefaults()
@@ -48,7 +52,7 @@ func New(ctx context.Context, cfg Config) (*Broker, error) {
 	b := &Broker{
 		name: cfg.Name, cluster: cfg.Cluster,
 		store: cfg.Store, host: cfg.Store.StoreHost(), names: cfg.NameService, log: cfg.Logger,
-		autoCreate: !cfg.NoAutoCreateTopic, queueNums: cfg.TopicQueueNums,
+		autoCreate: !cfg.NoAutoCreateTopic, autoGroup: !cfg.NoAutoCreateGroup, queueNums: cfg.TopicQueueNums,
 		closing: make(chan struct{}),
 	}
 	if !cfg.NoClusterProperty {
@@ -66,19 +70,38 @@ func New(ctx context.Context, cfg Config) (*Broker, error) {
 	for _, t := range adopted {
 		b.log.Warn("topic adopted from the store", "topic", t.Name, "queues", t.ReadQueueNums)
 	}
+	if b.groups, err = openGroups(cfg.Store, cfg.Now); err != nil {
+		return nil, err
+	}
 	if b.offsets, err = openOffsets(cfg.Store); err != nil {
+		return nil, err
+	}
+	if b.delays, err = openDelays(cfg); err != nil {
 		return nil, err
 	}
 	if err := b.announce(ctx); err != nil {
 		return nil, err
 	}
 	b.stopOffsetsRun = b.offsets.run(cfg.OffsetPersistInterval, cfg.Logger)
-	b.store.SetConsumed(b.offsets.consumed(slices.Clone(cfg.RetentionGroups)))
+	b.stopDelaysRun = b.delays.run()
+	b.store.SetConsumed(b.consumed(slices.Clone(cfg.RetentionGroups)))
 	return b, nil
 }
 
 // Name is the broker's name, as in protocol.MessageQueue.
 func (b *Broker) Name() string { return b.name }
+
+// consumed is the broker's store.Consumed: groups have consumed what they have
+// committed, and a delayed message is consumed when it is delivered.
+func (b *Broker) consumed(groups []string) store.Consumed {
+	byGroups := b.offsets.consumed(groups)
+	return func(topic string, queueID int32) (message.QueueOffset, bool) {
+		if topic == message.ScheduleTopic {
+			return b.delays.consumed(queueID), true
+		}
+		return byGroups(topic, queueID)
+	}
+}
 
 // announce tells the name service which topics there are now.
 func (b *Broker) announce(ctx context.Context) error {
@@ -108,7 +131,8 @@ func (b *Broker) open() error {
 	return nil
 }
 
-// Close saves the offsets, leaves the name service, and ends pulls that wait.
+// Close ends the delivery of delayed messages, saves the offsets, leaves the name
+// service, and ends pulls that wait.
 // The store stays open. Calls after the first return the same error.
 func (b *Broker) Close() error {
 	b.closeOnce.Do(func() {
@@ -120,7 +144,7 @@ func (b *Broker) Close() error {
 		}
 		b.store.SetConsumed(nil) // what groups go on to is no longer known
 		b.stopOffsetsRun()
-		b.closeErr = errors.Join(err, b.offsets.close())
+		b.closeErr = errors.Join(err, b.stopDelaysRun(), b.offsets.close())
 	})
 	return b.closeErr
 }

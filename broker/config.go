@@ -43,6 +43,9 @@ type Config struct {
 	TopicQueueNums int32
 	// NoAutoCreateTopic refuses messages to topics that do not exist.
 	NoAutoCreateTopic bool
+	// NoAutoCreateGroup refuses consumer groups that have no configuration: their
+	// pulls, and what they send back.
+	NoAutoCreateGroup bool
 	// NoClusterProperty leaves out the property CLUSTER=<cluster>, which
 	// RocketMQ's broker adds to every message that it stores.
 	NoClusterProperty bool

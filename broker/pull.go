@@ -27,6 +27,9 @@ func (b *Broker) PullMessage(ctx context.Context, req protocol.PullMessageReques
 	if err := b.open(); err != nil {
 		return protocol.PullMessageResponse{Code: protocol.CodeOf(err)}, err
 	}
+	if err := b.checkConsume(req.Group); err != nil {
+		return protocol.PullMessageResponse{Code: protocol.CodeOf(err)}, err
+	}
 	if err := b.checkReadQueue(req.Topic, req.QueueID); err != nil {
 		return protocol.PullMessageResponse{Code: protocol.CodeOf(err)}, err
 	}

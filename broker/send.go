@@ -19,7 +19,12 @@ const (
 
 // SendMessage stores one message. The broker removes the property WAIT, obeys
 // WAIT=false by not waiting for the sync, and adds CLUSTER unless configured
-// otherwise; it changes nothing else.
+// otherwise.
+//
+// A message with a delay level, in the property DELAY, waits in the schedule
+// topic, with its topic and queue in the properties REAL_TOPIC and REAL_QID, and
+// is put into its queue when it is due. Log and queue offset of the response are
+// those of the waiting message, its QueueID is the real one.
 func (b *Broker) SendMessage(ctx context.Context, req protocol.SendMessageRequest) (protocol.SendMessageResponse, error) {
 	inner, err := b.admit(ctx, &req)
 	if err != nil {
@@ -30,13 +35,23 @@ func (b *Broker) SendMessage(ctx context.Context, req protocol.SendMessageReques
 	if !code.Stored() {
 		return protocol.SendMessageResponse{Code: code}, err
 	}
+	b.delays.parkedAt(&inner, &res)
 	return protocol.SendMessageResponse{
 		Code:           code,
 		MessageID:      message.OffsetMessageID{Host: res.StoreHost, Offset: res.LogOffset},
-		QueueID:        req.QueueID,
+		QueueID:        queueOf(&inner, req.QueueID),
 		QueueOffset:    res.QueueOffset,
 		StoreTimestamp: res.StoreTimestamp,
 	}, err
+}
+
+// queueOf is the queue that a client hears of: while a message waits, the one that
+// it asked for.
+func queueOf(inner *message.MessageExtBrokerInner, asked int32) int32 {
+	if inner.Topic == message.ScheduleTopic {
+		return asked
+	}
+	return inner.QueueID
 }
 
 // SendMessageBatch stores the messages of a batch, all or none. Properties of
@@ -84,16 +99,37 @@ func (b *Broker) admit(ctx context.Context, req *protocol.SendMessageRequest) (m
 		err = checkProperties(inner.Properties, "")
 	}
 	if err == nil {
+		err = b.checkRetry(req, &inner)
+	}
+	waiting := inner
+	if err == nil {
+		waiting, err = b.park(inner)
+	}
+	switch {
+	case err != nil:
+	case inner.Topic != req.Message.Topic: // a dead letter
+		err = b.ensureTopic(ctx, inner.Topic, 1)
+	default:
 		err = b.place(ctx, req, &inner)
 	}
-	return inner, err
+	waiting.SysFlag = inner.SysFlag // place changes nothing else
+	return waiting, err
+}
+
+// park is message.DelayLevels.Park.
+func (b *Broker) park(inner message.MessageExtBrokerInner) (message.MessageExtBrokerInner, error) {
+	waiting, err := b.delays.table.Park(inner)
+	if err != nil {
+		return waiting, refuse(protocol.MessageIllegal, "", err)
+	}
+	return waiting, nil
 }
 
 // admitBatch is admit for a batch.
 func (b *Broker) admitBatch(ctx context.Context, req *protocol.SendMessageRequest) (message.MessageExtBrokerInner, error) {
 	inner, err := b.prepare(req)
 	if err == nil {
-		err = admitElements(&inner)
+		err = b.admitElements(&inner)
 	}
 	if err == nil {
 		err = b.place(ctx, req, &inner)
@@ -118,6 +154,8 @@ func (b *Broker) prepare(req *protocol.SendMessageRequest) (message.MessageExtBr
 		return inner, refuse(protocol.MessageIllegal, "", &message.LimitError{Field: "body", Limit: int64(most), Value: int64(n)})
 	}
 	inner.Message = req.Message
+	inner.QueueID = req.QueueID
+	inner.ReconsumeTimes = req.ReconsumeTimes
 	inner.Properties, err = b.storedProperties(req.Message.Properties, scan)
 	inner.NoWait = scan.noWait
 	inner.SysFlag = req.SysFlag
@@ -141,7 +179,6 @@ func (b *Broker) place(ctx context.Context, req *protocol.SendMessageRequest, in
 	if req.QueueID < 0 || req.QueueID >= cfg.WriteQueueNums {
 		return refuse(protocol.SystemError, "topic "+cfg.Name, queueIDError(req.QueueID, cfg.WriteQueueNums))
 	}
-	inner.QueueID = req.QueueID
 	if cfg.FilterType == protocol.MultiTag {
 		inner.SysFlag |= message.FlagMultiTags
 	}
@@ -163,10 +200,6 @@ func scanProperties(p message.Properties) (scanned, error) {
 			s.wait, s.noWait = true, strings.EqualFold(value, "false")
 		case propertyCluster:
 			s.cluster = true
-		case message.PropertyDelayLevel:
-			if n, err := strconv.ParseInt(value, 10, 32); err != nil || n > 0 {
-				return s, notServed("delayed messages", name, value)
-			}
 		case propertyTransaction:
 			if strings.EqualFold(value, "true") {
 				return s, notServed("transactions", name, value)
@@ -178,8 +211,11 @@ func scanProperties(p message.Properties) (scanned, error) {
 	return s, nil
 }
 
-// admitElements refuses in a batch what admit refuses in a message.
-func admitElements(batch *message.MessageExtBrokerInner) error {
+// admitElements refuses in a batch what admit refuses in a message, and delays.
+func (b *Broker) admitElements(batch *message.MessageExtBrokerInner) error {
+	if err := b.notDelayed(batch.Properties); err != nil {
+		return err
+	}
 	for e, err := range message.BatchElements(batch.Body) {
 		if err != nil {
 			return refuse(protocol.MessageIllegal, "", err)
@@ -187,9 +223,24 @@ func admitElements(batch *message.MessageExtBrokerInner) error {
 		if _, err := scanProperties(e.Properties); err != nil {
 			return err
 		}
+		if err := b.notDelayed(e.Properties); err != nil {
+			return err
+		}
 		if err := checkProperties(e.Properties, batch.Properties); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// notDelayed refuses delays: a batch is stored as a whole, at once.
+func (b *Broker) notDelayed(p message.Properties) error {
+	level, err := b.delays.table.Level(p)
+	if err == nil && level > 0 {
+		err = &message.IllegalError{Field: "property DELAY", Value: strconv.Itoa(level), Reason: "does not go with a batch"}
+	}
+	if err != nil {
+		return refuse(protocol.MessageIllegal, "", err)
 	}
 	return nil
 }

@@ -101,8 +101,8 @@ func TestSendRefuses(t *testing.T) {
 		"read-only topic":    {req{Message: msg("readonly", "")}, protocol.NoPermission, nil, "R--"},
 		"negative queue":     {req{Message: msg("orders", ""), QueueID: -1}, protocol.SystemError, message.ErrLimit, "queue id (negative): -1"},
 		"queue too high":     {req{Message: msg("orders", ""), QueueID: 2}, protocol.SystemError, message.ErrLimit, "queue id: 2 (counted from 0), limit is 1"},
-		"delayed":            {req{Message: msg("orders", props("DELAY", "3"))}, protocol.RequestCodeNotSupported, message.ErrIllegal, "delayed"},
-		"delayed, malformed": {req{Message: msg("orders", props("DELAY", "soon"))}, protocol.RequestCodeNotSupported, message.ErrIllegal, "delayed"},
+		"delay is a word":    {req{Message: msg("orders", props("DELAY", "4x"))}, protocol.MessageIllegal, message.ErrIllegal, "DELAY"},
+		"delay is too large": {req{Message: msg("orders", props("DELAY", "2147483648"))}, protocol.MessageIllegal, message.ErrIllegal, "DELAY"},
 		"timed":              {req{Message: msg("orders", props("TIMER_DELAY_SEC", "3"))}, protocol.RequestCodeNotSupported, message.ErrIllegal, "timed"},
 		"half message":       {req{Message: msg("orders", props("TRAN_MSG", "true"))}, protocol.RequestCodeNotSupported, message.ErrIllegal, "transactions"},
 		"prepared":           {req{Message: msg("orders", ""), SysFlag: message.TransactionPrepared}, protocol.RequestCodeNotSupported, message.ErrIllegal, "transactions"},
@@ -152,11 +152,12 @@ func TestRefusedMessagesMakeNoTopic(t *testing.T) {
 		text  string
 	}{
 		"long properties":            {req([]byte("x"), long(limit+1)), false, tooLong},
-		"delayed":                    {req([]byte("x"), "DELAY\x011"), false, "delayed"},
+		"malformed delay":            {req([]byte("x"), "DELAY\x01soon"), false, "DELAY"},
+		"long properties with delay": {req([]byte("x"), long(limit-10)+"\x02DELAY\x011"), false, "properties"},
 		"long properties of element": {req(element(long(limit+1)), ""), true, tooLong},
 		"long properties together":   {req(element(long(limit-1)), "b"), true, tooLong},
 		"long properties of batch":   {req(element(""), long(limit+1)), true, tooLong},
-		"delayed element":            {req(element("DELAY\x011"), ""), true, "delayed"},
+		"delayed element":            {req(element("DELAY\x011"), ""), true, "does not go with a batch"},
 		"torn batch":                 {req([]byte("x"), ""), true, "batch element"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -275,8 +276,8 @@ func TestSendBatch(t *testing.T) {
 	}{
 		"empty":           {batch("orders", nil, ""), protocol.MessageIllegal},
 		"torn":            {batch("orders", body[:len(body)-1], ""), protocol.MessageIllegal},
-		"delayed":         {batch("orders", body, "DELAY\x011"), protocol.RequestCodeNotSupported},
-		"delayed element": {batch("orders", delayed, ""), protocol.RequestCodeNotSupported},
+		"delayed":         {batch("orders", body, "DELAY\x011"), protocol.MessageIllegal},
+		"delayed element": {batch("orders", delayed, ""), protocol.MessageIllegal},
 		"reserved":        {batch("SCHEDULE_TOPIC_XXXX", body, ""), protocol.NoPermission},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -40,6 +40,10 @@ type ConsumerConfig struct {
 	// that is done with a message when it asks for the next one.
 	AutoCommit bool
 
+	// MaxReconsumeTimes is how often a message of Retry may come again before it
+	// is a dead letter; when 0, what the broker has for the group, 16 at first.
+	MaxReconsumeTimes int32
+
 	// PrefetchMessages and PrefetchBytes limit one of the up to three batches of
 	// a queue that are in memory. One message always fits.
 	PrefetchMessages int
@@ -70,9 +74,17 @@ func (c ConsumerConfig) withDefaults() ConsumerConfig {
 
 func (c ConsumerConfig) validate() error {
 	return errors.Join(
-		checkGroup(c.Group, defaultConsumerGroup),
+		checkGroup(c.Group, defaultConsumerGroup), protocol.CheckRetryGroup(c.Group),
+		checkNotNegative("MaxReconsumeTimes", int64(c.MaxReconsumeTimes)),
 		checkReading(c.Topic, c.NameService, c.Connect, c.PrefetchMessages, c.PrefetchBytes, c.MaxInflatedBody, c.RouteInterval),
 	)
+}
+
+func checkNotNegative(field string, value int64) error {
+	if value < 0 {
+		return negative(field, value)
+	}
+	return nil
 }
 
 func checkReading(topic string, names protocol.NameService, connect Connect, messages, bytes, inflated int, interval time.Duration) error {
@@ -100,10 +112,15 @@ func checkReading(topic string, names protocol.NameService, connect Connect, mes
 // gets all messages. Methods may be called concurrently; then messages of one
 // queue go to several goroutines, and Commit counts all of them as done.
 //
+// Messages that the group sent back with Retry come along, when their time has
+// come, with the topic that they had. Consumers of one group that read different
+// topics get those of all of them: better have a group for each topic.
+//
 // A topic that does not exist yet, and queues that are added to it, are read
 // as soon as the name service announces them, or within RouteInterval.
 type Consumer struct {
 	group, topic string
+	maxReconsume int32
 	auto         bool
 	log          *slog.Logger
 	f            fetcher
@@ -123,10 +140,10 @@ func NewConsumer(ctx context.Context, cfg ConsumerConfig) (*Consumer, error) {
 	}
 	committed := OfGroup(cfg.Group)
 	c := &Consumer{
-		group: cfg.Group, topic: cfg.Topic, auto: cfg.AutoCommit, log: cfg.Logger,
+		group: cfg.Group, topic: cfg.Topic, maxReconsume: cfg.MaxReconsumeTimes, auto: cfg.AutoCommit, log: cfg.Logger,
 		done: make(chan struct{}),
 		f: fetcher{
-			topic: cfg.Topic, group: cfg.Group, tagExpression: cfg.TagExpression,
+			topic: cfg.Topic, group: cfg.Group, retryTopic: protocol.RetryPrefix + cfg.Group, tagExpression: cfg.TagExpression,
 			maxMessages: cfg.PrefetchMessages, maxBytes: cfg.PrefetchBytes,
 			names: cfg.NameService, connect: cfg.Connect,
 			start: committed.orElse(cfg.Start), later: committed.orElse(Begin), follow: true,
@@ -199,13 +216,13 @@ func (c *Consumer) commit(ctx context.Context, sync bool) error {
 	c.commitMu.Lock()
 	defer c.commitMu.Unlock()
 	var errs []error
-	for broker, states := range c.f.positions(sync) {
-		req := protocol.UpdateConsumerOffsetRequest{Group: c.group, Topic: c.topic, Sync: sync}
+	for to, states := range c.f.positions(sync) {
+		req := protocol.UpdateConsumerOffsetRequest{Group: c.group, Topic: to.topic, Sync: sync}
 		for _, p := range states {
 			req.Offsets = append(req.Offsets, protocol.QueuePosition{QueueID: p.state.QueueID, Offset: p.offset})
 		}
-		if err := broker.UpdateConsumerOffset(ctx, req); err != nil {
-			errs = append(errs, fmt.Errorf("commit of group %s, topic %s: %w", c.group, c.topic, err))
+		if err := to.broker.UpdateConsumerOffset(ctx, req); err != nil {
+			errs = append(errs, fmt.Errorf("commit of group %s, topic %s: %w", c.group, to.topic, err))
 			continue
 		}
 		for _, p := range states {
@@ -221,15 +238,22 @@ type queuePosition struct {
 	offset message.QueueOffset
 }
 
-// positions returns what is to be committed, by broker: what changed since the
+// topicOf is one broker's part of a topic.
+type topicOf struct {
+	broker protocol.Broker
+	topic  string
+}
+
+// positions returns what is to be committed, by broker and topic: what changed since the
 // last commit, or everything. The caller holds the commit mutex.
-func (f *fetcher) positions(all bool) map[protocol.Broker][]queuePosition {
+func (f *fetcher) positions(all bool) map[topicOf][]queuePosition {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	m := map[protocol.Broker][]queuePosition{}
+	m := map[topicOf][]queuePosition{}
 	for _, s := range f.queues {
 		if all || !s.isCommitted || s.committed != s.position {
-			m[s.broker] = append(m[s.broker], queuePosition{s, s.position})
+			to := topicOf{s.broker, s.Topic}
+			m[to] = append(m[to], queuePosition{s, s.position})
 		}
 	}
 	return m

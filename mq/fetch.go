@@ -29,6 +29,7 @@ const (
 // follows the topic's route, so that queues which appear later are read too.
 type fetcher struct {
 	topic, group  string
+	retryTopic    string // is read as well, if not empty, without a filter
 	tagExpression string
 	queueIDs      map[int32]bool // nil for all
 	maxMessages   int
@@ -138,16 +139,25 @@ func (f *fetcher) watch() {
 	}
 }
 
-// refresh makes the queues that are read those of the route. A topic that does
-// not exist has none.
+// refresh makes the queues that are read those of the routes.
 func (f *fetcher) refresh(ctx context.Context, start Position) error {
-	route, err := f.names.RouteOfTopic(ctx, f.topic)
+	err := f.refreshTopic(ctx, f.topic, start)
+	if f.retryTopic == "" {
+		return err
+	}
+	return errors.Join(err, f.refreshTopic(ctx, f.retryTopic, f.later))
+}
+
+// refreshTopic makes the queues of a topic that are read those of its route. A
+// topic that does not exist has none.
+func (f *fetcher) refreshTopic(ctx context.Context, topic string, start Position) error {
+	route, err := f.names.RouteOfTopic(ctx, topic)
 	if err != nil && !errors.Is(err, protocol.TopicNotExist) {
 		return err
 	}
 	var errs []error
 	current := map[protocol.MessageQueue]bool{}
-	for _, q := range route.ReadQueues(f.topic) {
+	for _, q := range route.ReadQueues(topic) {
 		if f.queueIDs != nil && !f.queueIDs[q.QueueID] {
 			continue
 		}
@@ -158,7 +168,7 @@ func (f *fetcher) refresh(ctx context.Context, start Position) error {
 		}
 	}
 	if err == nil {
-		f.removeExcept(current)
+		f.removeExcept(topic, current)
 	}
 	return errors.Join(errs...)
 }
@@ -211,11 +221,11 @@ func (f *fetcher) add(ctx context.Context, q protocol.MessageQueue, data protoco
 }
 
 // removeExcept stops reading queues that the topic no longer has.
-func (f *fetcher) removeExcept(current map[protocol.MessageQueue]bool) {
+func (f *fetcher) removeExcept(topic string, current map[protocol.MessageQueue]bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for q, s := range f.queues {
-		if !current[q] && !s.dead {
+		if q.Topic == topic && !current[q] && !s.dead {
 			s.stop()
 			delete(f.queues, q)
 		}
@@ -228,6 +238,9 @@ func (f *fetcher) read(ctx context.Context, s *queueState, broker protocol.Broke
 	req := protocol.PullMessageRequest{
 		Group: f.group, Topic: s.Topic, QueueID: s.QueueID, TagExpression: f.tagExpression,
 		MaxMessages: f.maxMessages, MaxBytes: f.maxBytes,
+	}
+	if s.Topic != f.topic {
+		req.TagExpression = "" // its messages have been selected before
 	}
 	if f.follow {
 		req.Suspend = suspend
@@ -327,12 +340,16 @@ func (f *fetcher) collect(s *queueState, offset, end message.QueueOffset, resp *
 // is expected, so one that is missing was lost.
 func (f *fetcher) copyAll(b *batch, end message.QueueOffset, views []message.View, skip func(message.QueueOffset, error)) {
 	b.items = make([]item, 0, len(views))
+	c := f.copier
+	if b.queue.Topic != f.topic {
+		c.tags = nil
+	}
 	for _, v := range views {
-		off, m, err := f.copier.copyOut(v, b.next)
+		off, m, err := c.copyOut(v, b.next)
 		if end >= 0 && off >= end {
 			return
 		}
-		if off > b.next && f.copier.tags == nil {
+		if off > b.next && c.tags == nil {
 			skip(off, ErrGone)
 		}
 		b.next = off
@@ -342,6 +359,9 @@ func (f *fetcher) copyAll(b *batch, end message.QueueOffset, views []message.Vie
 			continue
 		case m != nil:
 			m.BrokerName = b.queue.BrokerName
+			if topic, ok := m.Properties.Get(protocol.PropertyRetryTopic); ok && m.Topic == f.retryTopic {
+				m.Topic = topic
+			}
 			b.items = append(b.items, item{m: m, next: off + 1})
 		}
 		b.next = off + 1

@@ -45,6 +45,8 @@ type Broker interface {
 	GetTopic(ctx context.Context, topic string) (TopicConfig, error)
 	// ListTopics returns all topics but the broker's own, sorted by name.
 	ListTopics(ctx context.Context) ([]TopicConfig, error)
+
+	Retries
 }
 
 // SendMessageRequest is one message on its way to a queue.
@@ -60,6 +62,11 @@ type SendMessageRequest struct {
 	// queues wanted when the topic is made by this request.
 	DefaultTopic          string
 	DefaultTopicQueueNums int32
+
+	// ReconsumeTimes is how often the message came again so far. In a retry topic,
+	// more than MaxReconsumeTimes make it a dead letter; 0 is the group's maximum.
+	ReconsumeTimes    int32
+	MaxReconsumeTimes int32
 }
 
 // SendMessageResponse says where the message is. The rest is set when

@@ -31,7 +31,9 @@ type Consumed func(topic string, queueID int32) (message.QueueOffset, bool)
 
 // SetConsumed tells the store what the consumer groups have consumed; nil ends
 // that. See Retention.Groups: as long as nothing is known, nothing counts as
-// consumed. The store calls f from a goroutine of its own, once for each queue,
+// consumed. A queue of message.ScheduleTopic is consumed up to what was delivered:
+// delayed messages that wait are not removed, for no reason and whatever
+// Retention.Groups says, while f is there to tell of them. The store calls f from a goroutine of its own, once for each queue,
 // when it looks for something to remove. f must not call the store.
 func (s *DefaultMessageStore) SetConsumed(f Consumed) {
 	if f == nil {
@@ -141,6 +143,8 @@ func (s *DefaultMessageStore) situation(c cleaning) situation {
 	if r.Groups != IgnoreGroups {
 		sit.consumed = s.consumedTo(dispatched)
 		sit.bound = min(sit.bound, sit.consumed)
+	} else if consumed := s.consumed.Load(); consumed != nil {
+		sit.bound = min(sit.bound, s.deliveredTo(*consumed, dispatched))
 	}
 	if r.MaxAge > 0 {
 		sit.now = s.cfg.Now()
@@ -175,6 +179,24 @@ func (s *DefaultMessageStore) consumedTo(dispatched message.LogOffset) message.L
 			next = 0
 		}
 		to = min(to, firstFrom(q, next, dispatched))
+	}
+	return to
+}
+
+// deliveredTo is the log offset before which every delayed message was delivered;
+// dispatched at most.
+func (s *DefaultMessageStore) deliveredTo(consumed Consumed, dispatched message.LogOffset) message.LogOffset {
+	to := dispatched
+	for _, q := range s.queues.All() {
+		if q.Topic != message.ScheduleTopic {
+			continue
+		}
+		if _, err := consumequeue.Find(s.queues, q.Topic, q.ID); err != nil { // it opens the queue
+			return 0 // nobody knows what it holds
+		}
+		if next, ok := consumed(q.Topic, q.ID); ok {
+			to = min(to, firstFrom(q, next, dispatched))
+		}
 	}
 	return to
 }

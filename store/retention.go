@@ -54,7 +54,8 @@ type Retention struct {
 type GroupRule uint8
 
 const (
-	// IgnoreGroups removes without looking at groups.
+	// IgnoreGroups removes without looking at groups. Delayed messages that are
+	// not delivered yet are kept all the same: see SetConsumed.
 	IgnoreGroups GroupRule = iota
 	// KeepUnconsumed removes nothing that a registered group has not consumed,
 	// for no reason: neither age nor a full disk, nor DropOldest or RemoveBefore.
