@@ -448,6 +448,7 @@ func TestPowerLossInTheFirstOpen(t *testing.T) {
 // TestPowerLossWhileRecovering: power fails, and fails again at every call of
 // the Open after that, and of its Close.
 func TestPowerLossWhileRecovering(t *testing.T) {
+	notEmulated(t)
 	for _, mode := range bothModes {
 		t.Run(mode.String(), func(t *testing.T) {
 			const seed = 11

@@ -20,6 +20,7 @@ import (
 // TestCloseAmidPutsAndGets: every call ends with an answer, nothing acknowledged
 // is lost, and no reader is sent past a message.
 func TestCloseAmidPutsAndGets(t *testing.T) {
+	notEmulated(t)
 	for _, mode := range bothModes {
 		t.Run(mode.String(), func(t *testing.T) {
 			for range 5 {

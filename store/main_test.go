@@ -276,3 +276,12 @@ func mkdir(t testing.TB, dir string) string {
 	require.NoError(t, os.MkdirAll(dir, 0o700))
 	return dir
 }
+
+// notEmulated leaves out, under -short, what an emulator would take minutes for:
+// sweeps whose every case other tests have as well.
+func notEmulated(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("a long sweep; run without -short")
+	}
+}

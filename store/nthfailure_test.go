@@ -68,6 +68,7 @@ func smallerConfig(mode FlushMode) Config {
 // panics or hangs, nothing acknowledged is lost, and the directory can be opened
 // again: by this process, and from what a loss of power leaves.
 func TestEveryOperationFailsOnce(t *testing.T) {
+	notEmulated(t)
 	for _, mode := range bothModes {
 		t.Run(mode.String(), func(t *testing.T) {
 			everyOperationFails(t, mode, func(fs *crashfs.FS, n int) *crashfs.Fault {
@@ -79,6 +80,7 @@ func TestEveryOperationFailsOnce(t *testing.T) {
 
 // TestEveryOperationFailsFromThenOn is the same for devices that do not recover.
 func TestEveryOperationFailsFromThenOn(t *testing.T) {
+	notEmulated(t)
 	for _, mode := range bothModes {
 		t.Run(mode.String(), func(t *testing.T) {
 			for _, op := range []crashfs.Op{crashfs.OpSync, crashfs.OpWriteAt, crashfs.OpSyncDir, crashfs.OpCreate, crashfs.OpAllocate} {

@@ -21,6 +21,7 @@ import (
 // order; what is gone may be gone; nothing beyond the limit is kept, nothing
 // unconsumed removed, and nothing young. POCKETMQ_TEST_SEED repeats a run.
 func TestRetentionMatchesTheModel(t *testing.T) {
+	notEmulated(t)
 	seed := rand.Uint64()
 	if given, err := strconv.ParseUint(os.Getenv("POCKETMQ_TEST_SEED"), 10, 64); err == nil {
 		seed = given

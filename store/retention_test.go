@@ -737,6 +737,7 @@ func TestPinnedFilesAreRemovedAllTheSame(t *testing.T) {
 // TestPowerLossWhileRemoving: at every call of a removal, what is left opens
 // and answers right, with the recovery point of before or without.
 func TestPowerLossWhileRemoving(t *testing.T) {
+	notEmulated(t)
 	for _, mode := range bothModes {
 		for _, clean := range []bool{true, false} {
 			t.Run(fmt.Sprint(mode, ", closed before: ", clean), func(t *testing.T) { powerLossWhileRemoving(t, mode, clean) })

@@ -350,6 +350,7 @@ func (r *rotten) again(ctx context.Context, s *DefaultMessageStore) error {
 // as what it is not; at most the message that was hit is lost, or a tail
 // that nobody vouched for, and that is reported.
 func TestOneByteAnywhere(t *testing.T) {
+	notEmulated(t)
 	r := newRotten(t)
 	cases := r.cases(7, true)
 	require.Greater(t, len(cases), 300)
