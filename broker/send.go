@@ -77,6 +77,18 @@ func (b *Broker) SendMessageBatch(ctx context.Context, req protocol.SendMessageB
 	}, err
 }
 
+// Writable returns nil unless the store refuses writes: closed, full, or after
+// a failed sync. Nothing is written to find out.
+func (b *Broker) Writable(context.Context) error {
+	if err := b.open(); err != nil {
+		return err
+	}
+	if cause := b.store.Health().Cause; cause != nil {
+		return refuse(protocol.ServiceNotAvailable, "broker "+b.name, cause)
+	}
+	return nil
+}
+
 // admit checks a message and makes of it what the store gets. The topic comes
 // last: a message that is refused for itself must not have made one.
 //

@@ -77,6 +77,7 @@ func FuzzRecover(f *testing.F) {
 			}
 			_, err = l.Repair(0, found.End, nil)
 			require.NoError(t, err)
+			found.Why = nil // what was cut is zeros the next time
 			return found, l.Damaged(), content(t, dir)
 		}
 		found, damage, bytes := run()

@@ -2,38 +2,57 @@ package mq
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"math/rand/v2"
+	"slices"
 	"time"
 
+	"github.com/pocketmq/pocketmq/message"
 	"github.com/pocketmq/pocketmq/protocol"
 )
+
+// minAttempt is the least part of a send's time that an attempt gets.
+const minAttempt = 500 * time.Millisecond
 
 // attempts goes through the attempts of one send:
 //
 //	for a.next(ctx) {
-//		… ask a.broker to store in a.queue …
+//		… ask a.broker, with a.ctx, to store in a.queue …
 //		if a.done(ctx, code, err) {
-//			return …, a.err() // stored, if not as promised
+//			… stored, if perhaps not as promised: keep the result …
 //		}
 //	}
-//	return …, a.err() // not stored
+//	return …, a.err()
+//
+// Source: RocketMQ client/impl/producer/DefaultMQProducerImpl.java, sendDefaultImpl.
 type attempts struct {
-	p     *Producer
-	topic string
-	given *protocol.MessageQueue // the only choice, if not nil
-	now   time.Time
+	p       *Producer
+	mode    SendMode
+	message message.Message        // of a batch, the first
+	batch   []*message.Message     // nil for a single message
+	given   *protocol.MessageQueue // the only choice, if not nil
+	now     time.Time              // when the attempt began
 
+	ctx    context.Context // of the attempt
+	cancel context.CancelFunc
 	queue  protocol.MessageQueue
 	broker protocol.Broker
+	health *brokerHealth // nil when it does not matter
+	route  *publishRoute
+	seen   *SendContext // what hooks were told; nil without hooks
 
-	made   int
-	failed string // broker of the last attempt
-	last   error
-	end    bool
+	retries int
+	made    int
+	tried   []string // broker of each attempt; nil when the first one did it
+	busy    bool     // the last broker has too much to do
+	last    error
+	stored  *SendError // of an attempt that stored the message without its promise
+	end     bool
 }
 
-func (p *Producer) attempts(topic string, given *protocol.MessageQueue, now time.Time) attempts {
-	return attempts{p: p, topic: topic, given: given, now: now}
+func (p *Producer) attempts(m *message.Message, given *protocol.MessageQueue, now time.Time) attempts {
+	return attempts{p: p, message: *m, given: given, now: now, retries: p.retries}
 }
 
 // next chooses a queue, or returns false when there is nothing left to try.
@@ -42,67 +61,192 @@ func (a *attempts) next(ctx context.Context) bool {
 		return false
 	}
 	if err := ctx.Err(); err != nil && a.made == 0 { // nothing was sent, and no topic made
-		a.last, a.end = err, true
-		return false
+		return a.stop(err)
 	}
-	r, err := a.p.routes.get(ctx, a.topic, a.now)
+	if a.made > 0 {
+		a.now = a.p.now()
+	}
+	r, err := a.p.routes.get(ctx, a.message.Topic, a.now)
 	if err != nil {
-		a.last, a.end = err, true
+		return a.stop(err)
+	}
+	i, err := a.choose(r)
+	if err != nil {
+		return a.stop(err)
+	}
+	a.route, a.broker, a.health = r, r.brokers[i], nil
+	if r.health != nil {
+		a.health = r.health[i]
+	}
+	if a.busy && a.queue.BrokerName == last(a.tried) && !a.pause(ctx) {
+		return a.stop(a.last)
+	}
+	if a.seen, err = a.begin(ctx); err != nil {
+		return a.stop(err)
+	}
+	a.made++
+	a.share(ctx)
+	return true
+}
+
+func (a *attempts) stop(err error) bool {
+	a.last, a.end = err, true
+	return false
+}
+
+// choose finds the position of the queue to send to.
+func (a *attempts) choose(r *publishRoute) (int, error) {
+	if a.given == nil {
+		var now int64
+		if r.health != nil {
+			now = a.p.faults.at(a.now)
+		}
+		i := r.pick(a.tried, now)
+		a.queue = r.queues[i]
+		return i, nil
+	}
+	a.queue = *a.given
+	i := slices.IndexFunc(r.queues, func(q protocol.MessageQueue) bool { return q.BrokerName == a.given.BrokerName })
+	if i < 0 {
+		err := fmt.Errorf("%w: broker %s has no queue to write to", ErrNoRoute, a.given.BrokerName)
+		return i, &protocol.Error{Code: protocol.BrokerNotExist, Err: err}
+	}
+	return i, nil
+}
+
+// pause waits before a broker is asked again that has too much to do, longer
+// each time. It reports whether there is time left.
+func (a *attempts) pause(ctx context.Context) bool {
+	d := min(50*time.Millisecond<<min(a.made-1, 3), 400*time.Millisecond)
+	timer := time.NewTimer(d*4/5 + rand.N(d*2/5))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		a.now = a.p.now()
+		return true
+	case <-ctx.Done():
 		return false
 	}
-	i := 0
-	if a.given == nil {
-		i = r.pick(a.failed)
-		a.queue = r.queues[i]
-	} else {
-		a.queue = *a.given
-		for i < len(r.queues) && r.queues[i].BrokerName != a.given.BrokerName {
-			i++
-		}
-		if i == len(r.queues) {
-			a.last, a.end = fmt.Errorf("%w: broker %s has no queue to write to", ErrNoRoute, a.given.BrokerName), true
-			return false
-		}
+}
+
+// share gives the attempt its part of the time: what one broker that hangs
+// leaves is for the others.
+func (a *attempts) share(ctx context.Context) {
+	a.ctx = ctx
+	left := a.retries + 1 - (a.made - 1) // attempts, with this one
+	if a.given != nil || left <= 1 || !a.route.several {
+		return
 	}
-	a.broker = r.brokers[i]
-	a.made++
-	return true
+	part := a.p.attemptTimeout
+	if deadline, ok := ctx.Deadline(); ok && part == 0 {
+		part = max(minAttempt, time.Until(deadline)/time.Duration(left))
+	}
+	if part > 0 {
+		a.ctx, a.cancel = context.WithTimeout(ctx, part)
+	}
 }
 
 // done takes the broker's answer and reports whether the message is stored.
 func (a *attempts) done(ctx context.Context, code protocol.ResponseCode, err error) bool {
+	if a.cancel != nil {
+		a.cancel()
+		a.cancel = nil
+	}
+	if a.health != nil {
+		took := a.p.now().Sub(a.now)
+		a.p.faults.report(a.health, outcomeOf(ctx, code, err, took), took)
+	}
 	a.last = err
-	if code.Stored() {
+	if a.made > 1 || code != protocol.Success {
+		a.tried = append(a.tried, a.queue.BrokerName)
+	}
+	if code == protocol.Success {
+		a.stored, a.end = nil, true
 		return true
 	}
-	a.failed = a.queue.BrokerName
-	a.end = a.given != nil || a.made > a.p.retries || ctx.Err() != nil || !a.worthRetry(code)
+	a.busy = protocol.Overloaded(err)
+	a.end = a.given != nil || a.made > a.retries || ctx.Err() != nil || !a.worthRetry(code, err)
+	if code.Stored() {
+		a.stored = a.sendError()
+		return true
+	}
 	return false
 }
 
 // worthRetry reports whether another attempt may end differently. What a broker
-// has stored, its promise kept or not, is not sent again. ServiceNotAvailable
-// may also be the answer to a sync that failed: the bytes may be in that log,
-// but nobody sees them before the store is opened again, so going elsewhere is
-// what keeps the message. Then a duplicate with the same unique key is possible.
+// has stored, its promise kept or not, is not sent again unless the producer's
+// configuration wants it. ServiceNotAvailable may also be the answer to a sync
+// that failed: the bytes may be in that log, but nobody sees them before the
+// store is opened again, so going elsewhere is what keeps the message. Then a
+// duplicate with the same unique key is possible.
 //
 // Source: RocketMQ client/producer/DefaultMQProducer.java, retryResponseCodes.
-func (a *attempts) worthRetry(code protocol.ResponseCode) bool {
+func (a *attempts) worthRetry(code protocol.ResponseCode, err error) bool {
+	others := a.route.others(a.queue.BrokerName)
 	switch code {
 	case protocol.TopicNotExist:
 		a.p.routes.outdated()
 		return true
-	case protocol.SystemError, protocol.SystemBusy, protocol.ServiceNotAvailable, protocol.NoPermission:
-		r := (*a.p.routes.routes.Load())[a.topic]
-		return r != nil && r.others(a.failed)
+	case protocol.FlushDiskTimeout, protocol.FlushSlaveTimeout, protocol.SlaveNotAvailable:
+		return a.p.retryNotStoreOK && others
+	case protocol.SystemError, protocol.ServiceNotAvailable, protocol.NoPermission, protocol.NoBuyerID,
+		protocol.NotInCurrentUnit, protocol.GoAway, protocol.ConnectBroker, protocol.AccessBrokerTimeout:
+		return others || protocol.Overloaded(err)
+	case protocol.SystemBusy, protocol.FlowControl:
+		return true
 	}
-	return false
+	return others && slices.Contains(a.p.retryCodes, code)
 }
 
-// err is nil when the last attempt kept its promise.
+// outcomeOf is what an answer tells about the broker. A sender whose own time
+// ended early tells nothing.
+func outcomeOf(ctx context.Context, code protocol.ResponseCode, err error, took time.Duration) outcome {
+	switch {
+	case code == protocol.Success:
+		return answered
+	case errors.Is(ctx.Err(), context.Canceled), ctx.Err() != nil && took < minAttempt:
+		return unrelated
+	case code.Stored():
+		return answered
+	case code == protocol.AccessBrokerTimeout, errors.Is(err, context.DeadlineExceeded):
+		return silent
+	case code == protocol.ConnectBroker:
+		return unreached
+	case code == protocol.SystemError && (errors.Is(err, message.ErrLimit) || errors.Is(err, message.ErrIllegal)):
+		return answered
+	}
+	switch code {
+	case protocol.SystemError, protocol.SystemBusy, protocol.FlowControl, protocol.ServiceNotAvailable, protocol.GoAway:
+		return troubled
+	}
+	return answered
+}
+
+// result is that of an attempt that stored the message, without the place.
+func (a *attempts) result(key string, code protocol.ResponseCode) SendResult {
+	return SendResult{Status: statusOf(code), MsgID: key, Queue: a.queue, Attempts: a.made, Tried: a.brokers()}
+}
+
+// err is nil when the last attempt kept its promise. Beside a message that is
+// stored it is that of the attempt that stored it.
 func (a *attempts) err() error {
+	if a.stored != nil {
+		return a.stored
+	}
 	if a.last == nil {
 		return nil
 	}
-	return &SendError{Topic: a.topic, Queue: a.queue, Attempts: a.made, Err: a.last}
+	return a.sendError()
+}
+
+func (a *attempts) sendError() *SendError {
+	return &SendError{Topic: a.message.Topic, Queue: a.queue, Attempts: a.made, Tried: a.brokers(), Err: a.last}
+}
+
+// brokers are those tried, where it says more than the queue does.
+func (a *attempts) brokers() []string {
+	if a.made < 2 {
+		return nil
+	}
+	return a.tried
 }

@@ -30,19 +30,28 @@ func (p *Producer) SendBatchToQueue(ctx context.Context, ms []*message.Message, 
 
 // sendBatch sends to queue or to one of its choice.
 func (p *Producer) sendBatch(ctx context.Context, ms []*message.Message, queue *protocol.MessageQueue) ([]SendResult, error) {
-	if p.closed.Load() {
-		return nil, message.ErrClosed
-	}
-	if err := checkBatch(ms, p.maxSize); err != nil {
+	if err := p.checkBatch(ms); err != nil {
 		return nil, err
 	}
 	if queue != nil && queue.Topic != ms[0].Topic {
 		return nil, notOfQueue(ms[0].Topic, *queue)
 	}
+	return p.sendParts(ctx, ms, queue, ModeSync)
+}
+
+func (p *Producer) checkBatch(ms []*message.Message) error {
+	if p.closed.Load() {
+		return message.ErrClosed
+	}
+	return checkBatch(ms, p.maxSize)
+}
+
+// sendParts sends a batch that was checked.
+func (p *Producer) sendParts(ctx context.Context, ms []*message.Message, queue *protocol.MessageQueue, mode SendMode) ([]SendResult, error) {
 	results := make([]SendResult, 0, len(ms))
 	for len(results) < len(ms) {
 		var err error
-		if results, err = p.sendPart(ctx, ms, results, queue); err != nil {
+		if results, err = p.sendPart(ctx, ms, results, queue, mode); err != nil {
 			return results, err
 		}
 		queue = &results[0].Queue // all parts go where the first went
@@ -55,7 +64,9 @@ var batchBuffers = sync.Pool{New: func() any { return new([]byte) }}
 
 // sendPart sends as many of the messages after the first len(results) as fit
 // one batch, and appends their results.
-func (p *Producer) sendPart(ctx context.Context, ms []*message.Message, results []SendResult, queue *protocol.MessageQueue) ([]SendResult, error) {
+func (p *Producer) sendPart(ctx context.Context, ms []*message.Message, results []SendResult, queue *protocol.MessageQueue,
+	mode SendMode,
+) ([]SendResult, error) {
 	buf := batchBuffers.Get().(*[]byte)
 	defer batchBuffers.Put(buf)
 	*buf = (*buf)[:0]
@@ -80,14 +91,16 @@ func (p *Producer) sendPart(ctx context.Context, ms []*message.Message, results 
 	if len(results) == before+1 {
 		// One message alone is sent as one: it may be as large as a message
 		// may be, which as an element of a batch it could not.
-		r, err := p.send(ctx, withKey(ms[before], results[before].MsgID), queue)
+		a := p.attempts(withKey(ms[before], results[before].MsgID), queue, p.now())
+		a.mode = mode
+		r, err := p.sendBy(ctx, &a)
 		if r.Status == SendNotStored {
 			return results[:before], err
 		}
 		results[before] = r
 		return results, err
 	}
-	return p.sendEncoded(ctx, ms[before], *buf, results, before, queue)
+	return p.sendEncoded(ctx, ms[before:len(results)], *buf, results, before, queue, mode)
 }
 
 // brokerAdds is what a broker may add to a record: wider hosts, and the
@@ -110,33 +123,37 @@ func withKey(m *message.Message, key string) *message.Message {
 	return &c
 }
 
-// sendEncoded sends a batch for results[before:] and fills them in.
-func (p *Producer) sendEncoded(ctx context.Context, first *message.Message, body []byte, results []SendResult, before int,
-	queue *protocol.MessageQueue,
+// sendEncoded sends the batch ms for results[before:] and fills them in.
+func (p *Producer) sendEncoded(ctx context.Context, ms []*message.Message, body []byte, results []SendResult, before int,
+	queue *protocol.MessageQueue, mode SendMode,
 ) ([]SendResult, error) {
+	first := ms[0]
 	now := p.now()
 	req := protocol.SendMessageBatchRequest{SendMessageRequest: p.request(first.Topic, now)}
 	req.Message.Body = body
 	if !waits(first.Properties) {
 		req.Message.Properties = noWait
 	}
-	a := p.attempts(first.Topic, queue, now)
+	done := before
+	a := p.attempts(first, queue, now)
+	a.batch, a.mode = ms, mode
 	for a.next(ctx) {
 		req.QueueID = a.queue.QueueID
-		resp, err := a.broker.SendMessageBatch(ctx, req)
+		resp, err := a.broker.SendMessageBatch(a.ctx, req)
 		if !a.done(ctx, resp.Code, err) {
+			a.observe(ctx, SendResult{}, err)
 			continue
 		}
 		for i := range results[before:] {
 			r := &results[before+i]
-			r.Status = statusOf(resp.Code)
+			*r = a.result(r.MsgID, resp.Code)
 			r.OffsetMsgID = message.OffsetMessageID{Host: resp.StoreHost, Offset: resp.Offsets[i]}
-			r.Queue = a.queue
 			r.QueueOffset = resp.QueueOffset + message.QueueOffset(i)
 		}
-		return results, a.err()
+		done = len(results)
+		a.observe(ctx, results[before], err)
 	}
-	return results[:before], a.err()
+	return results[:done], a.err()
 }
 
 const noWait message.Properties = message.PropertyWait + "\x01false"

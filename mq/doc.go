@@ -5,9 +5,10 @@
 //
 //   - Send returns nil exactly when the broker kept its promise. A message that
 //     was stored without it comes back with both a result and an error.
-//   - A caller's Message is never modified, nor kept beyond the call.
+//   - A caller's Message is never modified, nor kept beyond the call; the body of an
+//     asynchronous send is kept until its callback.
 //   - A consumer gets every message of its queues at least once, in the order
 //     of each queue, with its checksum verified. What can not be delivered is
 //     an error with its position, never a silent gap; the consumer goes on.
-//   - Every goroutine that a constructor starts ends in Close.
+//   - Every goroutine of a producer, a consumer or a reader ends in its Close.
 package mq

@@ -113,6 +113,9 @@ func (b *fakeBroker) SendMessage(_ context.Context, req protocol.SendMessageRequ
 	return b.send(req)
 }
 
+// Writable is what a broker says that takes messages.
+func (b *fakeBroker) Writable(context.Context) error { return nil }
+
 // fakeNames has one route for every topic, and a broker for every name.
 type fakeNames struct {
 	protocol.NameService

@@ -1,6 +1,7 @@
 package mq
 
 import (
+	"compress/zlib"
 	"context"
 	"errors"
 	"fmt"
@@ -33,6 +34,36 @@ type ProducerConfig struct {
 	// Retries is how often a send that a broker refused is tried again: on
 	// another broker, or after a refresh of the route. Negative: never.
 	Retries int
+	// RetryCodes are answers after which another broker is tried, besides those
+	// that always have this effect: see Send.
+	RetryCodes []protocol.ResponseCode
+	// RetryNotStoreOK also tries another broker when a message was stored, but
+	// its promise was not kept (RocketMQ's retryAnotherBrokerWhenNotStoreOK). So
+	// the message may be delivered twice, with the same unique key.
+	RetryNotStoreOK bool
+	// AttemptTimeout limits an attempt after which there is another broker to
+	// try. When zero it is a fair part of the time until the context's deadline,
+	// 500 ms at least. Where it ends after the message got its place, the message
+	// is stored, its promise not kept: see RetryNotStoreOK.
+	AttemptTimeout time.Duration
+	// Faults says when to keep away from a broker.
+	Faults FaultPolicy
+	// CompressOver has bodies of so many bytes or more compressed by zlib, unless
+	// that makes them no smaller; 0: none. RocketMQ's value is 4096. Consumers get
+	// them as they were. The messages of a batch are not compressed.
+	CompressOver int
+	// CompressLevel is zlib's, 1 to 9, DefaultCompressLevel when zero.
+	CompressLevel int
+	// CheckForbidden are asked before each attempt, in order; an error, or a
+	// panic, is final. The send's error then matches ErrForbidden and theirs.
+	CheckForbidden []func(context.Context, SendContext) error
+	// Hooks are called around each attempt, in order.
+	Hooks []SendMessageHook
+	// MaxAsyncSends and MaxAsyncBytes limit what is under way by SendAsync and
+	// its kind: 1,000 sends, each of which has a goroutine, and 64 MiB of bodies
+	// and properties when zero. A larger message goes alone.
+	MaxAsyncSends int
+	MaxAsyncBytes int64
 	// TemplateTopic is the topic after which a broker makes a topic that does
 	// not exist, when it gets its first message: TBW102 when empty.
 	TemplateTopic string
@@ -54,6 +85,10 @@ func (c ProducerConfig) withDefaults() ProducerConfig {
 	setDefault(&c.TemplateTopic, protocol.TemplateTopic)
 	setDefault(&c.TopicQueueNums, DefaultTopicQueueNums)
 	setDefault(&c.RouteInterval, DefaultRouteInterval)
+	c.Faults = c.Faults.withDefaults()
+	setDefault(&c.CompressLevel, DefaultCompressLevel)
+	setDefault(&c.MaxAsyncSends, DefaultMaxAsyncSends)
+	setDefault(&c.MaxAsyncBytes, DefaultMaxAsyncBytes)
 	if c.Now == nil {
 		c.Now = time.Now
 	}
@@ -64,15 +99,27 @@ func (c ProducerConfig) withDefaults() ProducerConfig {
 }
 
 func (c ProducerConfig) validate() error {
-	errs := []error{checkGroup(c.Group, defaultProducerGroup), checkNames(c.NameService, c.Connect)}
-	if c.MaxMessageSize < 0 {
-		errs = append(errs, negative("MaxMessageSize", int64(c.MaxMessageSize)))
+	errs := []error{checkGroup(c.Group, defaultProducerGroup), checkNames(c.NameService, c.Connect), c.Faults.validate()}
+	for _, f := range []struct {
+		name  string
+		value int64
+	}{
+		{"MaxMessageSize", int64(c.MaxMessageSize)},
+		{"TopicQueueNums", int64(c.TopicQueueNums)},
+		{"RouteInterval", int64(c.RouteInterval)},
+		{"AttemptTimeout", int64(c.AttemptTimeout)},
+		{"CompressOver", int64(c.CompressOver)},
+		{"MaxAsyncSends", int64(c.MaxAsyncSends)},
+		{"MaxAsyncBytes", c.MaxAsyncBytes},
+	} {
+		if f.value < 0 {
+			errs = append(errs, negative(f.name, f.value))
+		}
 	}
-	if c.TopicQueueNums < 0 {
-		errs = append(errs, negative("TopicQueueNums", int64(c.TopicQueueNums)))
-	}
-	if c.RouteInterval < 0 {
-		errs = append(errs, negative("RouteInterval", int64(c.RouteInterval)))
+	if c.CompressLevel < zlib.BestSpeed || c.CompressLevel > zlib.BestCompression {
+		errs = append(errs, &message.LimitError{
+			Field: "Config.CompressLevel (from 1)", Limit: zlib.BestCompression, Value: int64(c.CompressLevel), Unit: "as level",
+		})
 	}
 	return errors.Join(errs...)
 }
@@ -145,19 +192,32 @@ type SendResult struct {
 	OffsetMsgID message.OffsetMessageID // names the record
 	Queue       protocol.MessageQueue
 	QueueOffset message.QueueOffset
+
+	Attempts int      // requests that were made to brokers
+	Tried    []string // the broker of each, in order; nil when there was one
 }
 
 // Producer sends messages. Its methods may be called concurrently; messages
-// that one goroutine sends to one queue keep their order. It has no goroutine.
+// that one goroutine sends to one queue keep their order. It has goroutines only
+// for asynchronous sends, and while it keeps away from a broker.
 type Producer struct {
 	group     string
 	maxSize   int
-	retries   int
 	template  string
 	queueNums int32
 	now       func() time.Time
 
+	retries         int
+	retryCodes      []protocol.ResponseCode
+	retryNotStoreOK bool
+	attemptTimeout  time.Duration
+
 	routes  routeCache
+	faults  *faultTable // nil when switched off
+	permits *permits    // of asynchronous sends
+	shrink  compressor
+	hooks   hooks
+	log     *slog.Logger
 	unwatch func()
 	closed  atomic.Bool
 	done    chan struct{}
@@ -171,7 +231,12 @@ func NewProducer(cfg ProducerConfig) (*Producer, error) {
 		return nil, err
 	}
 	p := &Producer{
-		group: cfg.Group, maxSize: cfg.MaxMessageSize, retries: cfg.Retries,
+		group: cfg.Group, maxSize: cfg.MaxMessageSize,
+		retries: cfg.Retries, retryCodes: slices.Clone(cfg.RetryCodes), retryNotStoreOK: cfg.RetryNotStoreOK,
+		attemptTimeout: cfg.AttemptTimeout,
+		shrink:         compressor{over: cfg.CompressOver, level: cfg.CompressLevel},
+		hooks:          hooks{slices.Clone(cfg.CheckForbidden), slices.Clone(cfg.Hooks)},
+		permits:        newPermits(cfg.MaxAsyncSends, cfg.MaxAsyncBytes), log: cfg.Logger,
 		template: cfg.TemplateTopic, queueNums: cfg.TopicQueueNums, now: cfg.Now,
 		done: make(chan struct{}),
 		routes: routeCache{
@@ -182,16 +247,25 @@ func NewProducer(cfg ProducerConfig) (*Producer, error) {
 		},
 	}
 	p.routes.routes.Store(&map[string]*publishRoute{})
+	if !cfg.Faults.Off {
+		p.faults = newFaultTable(cfg.Faults, cfg.Now, p.routes.uses)
+		p.routes.faults = p.faults
+	}
 	p.unwatch = cfg.NameService.WatchRoutes(p.routes.changed)
 	return p, nil
 }
 
 // Close makes further sends fail with message.ErrClosed. Sends that are under
-// way end as they would have. It is idempotent.
+// way end as they would have; Close waits for the asynchronous ones, so it must
+// not be called by what they call. It is idempotent.
 func (p *Producer) Close() error {
 	p.once.Do(func() {
 		p.closed.Store(true)
+		p.permits.close()
 		p.unwatch()
+		if p.faults != nil {
+			p.faults.close()
+		}
 		close(p.done)
 	})
 	return nil
@@ -225,9 +299,14 @@ func (p *Producer) Queues(ctx context.Context, topic string) ([]protocol.Message
 // may be delivered, but its promise was not kept. When ctx ends after the
 // message got its place, only the waiting ends.
 //
-// A retry goes to another broker also after a failed sync. So a message may be
-// there twice, with the same unique key, when the store that failed is opened
-// again. The error tells of the last attempt only.
+// Where the topic has several brokers, those are preferred that answer, and in
+// time: see FaultPolicy. A refusal is final when it is about the message;
+// ProducerConfig.Retries limits how often another broker is tried otherwise, or
+// the route asked for again, or a broker with too much to do asked once more
+// after a pause. A retry goes to another broker also after a failed sync. So a
+// message may be there twice, with the same unique key, when the store that
+// failed is opened again. The error tells of the last attempt only; CodeOf gives
+// its code.
 func (p *Producer) Send(ctx context.Context, m *message.Message) (SendResult, error) {
 	if err := p.check(m); err != nil {
 		return SendResult{}, err
@@ -259,25 +338,34 @@ func (p *Producer) check(m *message.Message) error {
 
 // send sends a message that was checked, to queue or to one of its choice.
 func (p *Producer) send(ctx context.Context, m *message.Message, queue *protocol.MessageQueue) (SendResult, error) {
-	now := p.now()
-	req := p.request(m.Topic, now)
-	req.Message = *m
-	var key string
-	req.Message.Properties, key = uniqueIDs().AddTo(m.Properties)
+	a := p.attempts(m, queue, p.now())
+	return p.sendBy(ctx, &a)
+}
 
-	a := p.attempts(m.Topic, queue, now)
+// sendBy sends a message that was checked.
+func (p *Producer) sendBy(ctx context.Context, a *attempts) (SendResult, error) {
+	var key string
+	a.message.Properties, key = uniqueIDs().AddTo(a.message.Properties)
+	req := p.request(a.message.Topic, a.now)
+	req.Message = a.message
+	if d := p.shrink.compress(a.message.Body); d != nil {
+		defer p.shrink.release(d)
+		req.Message.Body = d.out
+		req.SysFlag |= message.FlagCompressed
+	}
+	var r SendResult
 	for a.next(ctx) {
 		req.QueueID = a.queue.QueueID
-		resp, err := a.broker.SendMessage(ctx, req)
-		if !a.done(ctx, resp.Code, err) {
-			continue
+		resp, err := a.broker.SendMessage(a.ctx, req)
+		var attempt SendResult
+		if a.done(ctx, resp.Code, err) {
+			attempt = a.result(key, resp.Code)
+			attempt.OffsetMsgID, attempt.QueueOffset = resp.MessageID, resp.QueueOffset
+			r = attempt
 		}
-		return SendResult{
-			Status: statusOf(resp.Code), MsgID: key, OffsetMsgID: resp.MessageID,
-			Queue: a.queue, QueueOffset: resp.QueueOffset,
-		}, a.err()
+		a.observe(ctx, attempt, err)
 	}
-	return SendResult{}, a.err()
+	return r, a.err()
 }
 
 func (p *Producer) request(topic string, now time.Time) protocol.SendMessageRequest {

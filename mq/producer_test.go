@@ -94,8 +94,9 @@ func TestProducerClosed(t *testing.T) {
 }
 
 func TestProducerConfigRefuses(t *testing.T) {
-	_, err := NewProducer(ProducerConfig{Group: "DEFAULT_PRODUCER", MaxMessageSize: -1, TopicQueueNums: -1, RouteInterval: -1})
-	for _, text := range []string{"DEFAULT_PRODUCER", "NameService", "MaxMessageSize", "TopicQueueNums", "RouteInterval"} {
+	_, err := NewProducer(ProducerConfig{Group: "DEFAULT_PRODUCER", MaxMessageSize: -1, TopicQueueNums: -1, RouteInterval: -1,
+		AttemptTimeout: -1, MaxAsyncSends: -1, MaxAsyncBytes: -1})
+	for _, text := range []string{"DEFAULT_PRODUCER", "NameService", "MaxMessageSize", "TopicQueueNums", "RouteInterval", "AttemptTimeout", "MaxAsyncSends", "MaxAsyncBytes"} {
 		require.ErrorContains(t, err, text)
 	}
 }
@@ -117,6 +118,7 @@ func twoBrokers(t *testing.T, codeA, codeB protocol.ResponseCode) (p *Producer, 
 	n.route = func(string) (protocol.TopicRoute, error) { return routeOf(2, "a", "b"), nil }
 	p, err := NewProducer(ProducerConfig{Group: "g", NameService: n, Connect: n.connect})
 	require.NoError(t, err)
+	t.Cleanup(func() { p.Close() })
 	return p, a, b
 }
 

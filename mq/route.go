@@ -27,34 +27,11 @@ const DefaultRouteInterval = 30 * time.Second
 type publishRoute struct {
 	queues     []protocol.MessageQueue
 	brokers    []protocol.Broker // by position in queues
+	several    bool              // there is more than one broker
+	health     []*brokerHealth   // of the brokers, by position in queues; nil when it does not matter
 	counter    *atomic.Uint32
 	generation uint32
 	until      time.Time
-}
-
-// pick takes the next queue in turn; after a failed attempt, one of another
-// broker where there is one. Concurrent calls share one rotation.
-func (r *publishRoute) pick(failed string) int {
-	n := uint32(len(r.queues))
-	start := r.counter.Add(1)
-	if failed != "" {
-		for i := range n {
-			if pos := (start + i) % n; r.queues[pos].BrokerName != failed {
-				return int(pos)
-			}
-		}
-	}
-	return int(start % n)
-}
-
-// others reports whether there is a broker beside the one named.
-func (r *publishRoute) others(name string) bool {
-	for _, q := range r.queues {
-		if q.BrokerName != name {
-			return true
-		}
-	}
-	return false
 }
 
 // routeCache keeps the routes of a producer. A change that the name service
@@ -66,6 +43,7 @@ type routeCache struct {
 	queues   int32 // wanted when a topic is made
 	interval time.Duration
 	log      *slog.Logger
+	faults   *faultTable // nil: brokers are not kept away from
 
 	changed    chan struct{} // from the name service
 	generation atomic.Uint32 // counts changes
@@ -114,7 +92,7 @@ func (c *routeCache) refresh(ctx context.Context, topic string, now time.Time) (
 	switch {
 	case err != nil && old != nil && !errors.Is(err, ErrNoRoute):
 		c.log.Warn("route not refreshed", "topic", topic, "err", err)
-		r.queues, r.brokers = old.queues, old.brokers
+		r.queues, r.brokers, r.several, r.health = old.queues, old.brokers, old.several, old.health
 	case err != nil:
 		return nil, err
 	}
@@ -135,17 +113,25 @@ func (c *routeCache) refresh(ctx context.Context, topic string, now time.Time) (
 func (c *routeCache) lookup(ctx context.Context, topic string) (protocol.TopicRoute, error) {
 	route, err := c.names.RouteOfTopic(ctx, topic)
 	if !errors.Is(err, protocol.TopicNotExist) {
-		return route, err
+		return route, notAsked(err)
 	}
 	route, err = c.names.RouteOfTopic(ctx, c.template)
 	if errors.Is(err, protocol.TopicNotExist) {
-		return route, fmt.Errorf("%w: topic %s does not exist, and is not made on first use: %w", ErrNoRoute, topic, err)
+		return route, noRoute(fmt.Errorf("%w: topic %s does not exist, and is not made on first use: %w", ErrNoRoute, topic, err))
 	}
 	for i := range route.Queues {
 		q := &route.Queues[i]
 		q.WriteQueueNums = min(c.queues, q.ReadQueueNums)
 	}
-	return route, err
+	return route, notAsked(err)
+}
+
+// notAsked is the error of a name service that gives no answer.
+func notAsked(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &protocol.Error{Code: protocol.NoNameServer, Err: err}
 }
 
 // fill connects the queues of a route. A broker that can not be connected is
@@ -167,10 +153,38 @@ func (c *routeCache) fill(ctx context.Context, r *publishRoute, topic string, ro
 		}
 	}
 	if len(r.queues) > 0 {
+		c.watchHealth(r)
 		return nil
 	}
 	if len(errs) > 0 {
-		return errors.Join(errs...)
+		return &protocol.Error{Code: protocol.ConnectBroker, Err: errors.Join(errs...)}
 	}
-	return fmt.Errorf("%w: topic %s has no queue to write to", ErrNoRoute, topic)
+	return noRoute(fmt.Errorf("%w: topic %s has no queue to write to", ErrNoRoute, topic))
+}
+
+func noRoute(err error) error { return &protocol.Error{Code: protocol.NotFoundTopic, Err: err} }
+
+// watchHealth finds the health of the brokers, where there is a choice.
+func (c *routeCache) watchHealth(r *publishRoute) {
+	for _, q := range r.queues {
+		r.several = r.several || q.BrokerName != r.queues[0].BrokerName
+	}
+	if c.faults == nil || !r.several {
+		return
+	}
+	for i, q := range r.queues {
+		r.health = append(r.health, c.faults.healthOf(q.BrokerName, r.brokers[i]))
+	}
+}
+
+// uses reports whether any route names the broker.
+func (c *routeCache) uses(broker string) bool {
+	for _, r := range *c.routes.Load() {
+		for _, q := range r.queues {
+			if q.BrokerName == broker {
+				return true
+			}
+		}
+	}
+	return false
 }

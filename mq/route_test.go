@@ -14,7 +14,7 @@ import (
 )
 
 func published(r protocol.TopicRoute) *publishRoute {
-	return &publishRoute{queues: r.WriteQueues("t"), counter: new(atomic.Uint32)}
+	return &publishRoute{queues: r.WriteQueues("t"), several: len(r.Brokers) > 1, counter: new(atomic.Uint32)}
 }
 
 // TestPickOverTheCounter starts close to the places where a signed and an
@@ -25,7 +25,7 @@ func TestPickOverTheCounter(t *testing.T) {
 		r.counter.Store(start)
 		hits := make([]int, 8)
 		for range 100 {
-			hits[r.pick("")]++
+			hits[r.pick(nil, 0)]++
 		}
 		for q, n := range hits {
 			require.GreaterOrEqual(t, n, 12, "queue %d, start %d", q, start)
@@ -40,7 +40,7 @@ func TestPickConcurrently(t *testing.T) {
 	for range 32 {
 		wg.Go(func() {
 			for range 1000 {
-				hits[r.pick("")].Add(1)
+				hits[r.pick(nil, 0)].Add(1)
 			}
 		})
 	}
@@ -53,12 +53,12 @@ func TestPickConcurrently(t *testing.T) {
 func TestPickAvoidsWhatFailed(t *testing.T) {
 	r := published(routeOf(3, "a", "b", "c"))
 	for range 50 {
-		require.NotEqual(t, "b", r.queues[r.pick("b")].BrokerName)
+		require.NotEqual(t, "b", r.queues[r.pick([]string{"b"}, 0)].BrokerName)
 	}
 	require.True(t, r.others("a"))
 	one := published(routeOf(3, "a"))
 	for range 5 {
-		require.Equal(t, "a", one.queues[one.pick("a")].BrokerName)
+		require.Equal(t, "a", one.queues[one.pick([]string{"a"}, 0)].BrokerName)
 	}
 	require.False(t, one.others("a"))
 }

@@ -17,6 +17,10 @@ type Broker interface {
 	// SendMessageBatch stores the messages of a batch with consecutive queue
 	// offsets, all of them or none.
 	SendMessageBatch(ctx context.Context, req SendMessageBatchRequest) (SendMessageBatchResponse, error)
+	// Writable returns nil when the broker would store a message now, as far as
+	// it knows without trying, and else why not. It is cheap: clients ask it
+	// about brokers that refused a message, to learn when to come back.
+	Writable(ctx context.Context) error
 	// PullMessage reads messages of one queue from an offset on. When there is
 	// none it waits until one arrives, req.Suspend has passed or ctx ended.
 	// The answer must be released.

@@ -25,45 +25,65 @@ const (
 	QueryNotFound             ResponseCode = 22 // no offset is stored
 	SubscriptionParseFailed   ResponseCode = 23
 	SubscriptionGroupNotExist ResponseCode = 26
+	NoBuyerID                 ResponseCode = 204
+	NotInCurrentUnit          ResponseCode = 205
+	FlowControl               ResponseCode = 215  // as SystemBusy, from later versions
+	GoAway                    ResponseCode = 1500 // the broker is about to leave
 )
+
+// The codes of what went wrong on the client's side. No broker answers with
+// them; a Broker that lives behind a network puts the first two into the *Error
+// of a call that did not get through.
+//
+// Source: RocketMQ client/common/ClientErrorCode.java.
+const (
+	ConnectBroker       ResponseCode = 10001 // no connection, or it was lost
+	AccessBrokerTimeout ResponseCode = 10002 // no answer in time
+	BrokerNotExist      ResponseCode = 10003 // a queue's broker is in no route
+	NoNameServer        ResponseCode = 10004 // the name service can not be asked
+	NotFoundTopic       ResponseCode = 10005 // the topic has no route
+	RequestTimeout      ResponseCode = 10006 // no reply to a request in time
+	CreateReplyMessage  ResponseCode = 10007 // a reply can not be made
+
+	// NoCode is the code of errors that have none.
+	NoCode ResponseCode = -1
+)
+
+var codeNames = map[ResponseCode]string{
+	Success:                   "SUCCESS",
+	SystemError:               "SYSTEM_ERROR",
+	SystemBusy:                "SYSTEM_BUSY",
+	RequestCodeNotSupported:   "REQUEST_CODE_NOT_SUPPORTED",
+	FlushDiskTimeout:          "FLUSH_DISK_TIMEOUT",
+	SlaveNotAvailable:         "SLAVE_NOT_AVAILABLE",
+	FlushSlaveTimeout:         "FLUSH_SLAVE_TIMEOUT",
+	MessageIllegal:            "MESSAGE_ILLEGAL",
+	ServiceNotAvailable:       "SERVICE_NOT_AVAILABLE",
+	NoPermission:              "NO_PERMISSION",
+	TopicNotExist:             "TOPIC_NOT_EXIST",
+	PullNotFound:              "PULL_NOT_FOUND",
+	PullRetryImmediately:      "PULL_RETRY_IMMEDIATELY",
+	PullOffsetMoved:           "PULL_OFFSET_MOVED",
+	QueryNotFound:             "QUERY_NOT_FOUND",
+	SubscriptionParseFailed:   "SUBSCRIPTION_PARSE_FAILED",
+	SubscriptionGroupNotExist: "SUBSCRIPTION_GROUP_NOT_EXIST",
+	NoBuyerID:                 "NO_BUYER_ID",
+	NotInCurrentUnit:          "NOT_IN_CURRENT_UNIT",
+	FlowControl:               "FLOW_CONTROL",
+	GoAway:                    "GO_AWAY",
+	ConnectBroker:             "CONNECT_BROKER_EXCEPTION",
+	AccessBrokerTimeout:       "ACCESS_BROKER_TIMEOUT",
+	BrokerNotExist:            "BROKER_NOT_EXIST_EXCEPTION",
+	NoNameServer:              "NO_NAME_SERVER_EXCEPTION",
+	NotFoundTopic:             "NOT_FOUND_TOPIC_EXCEPTION",
+	RequestTimeout:            "REQUEST_TIMEOUT_EXCEPTION",
+	CreateReplyMessage:        "CREATE_REPLY_MESSAGE_EXCEPTION",
+}
 
 // String gives RocketMQ's name of the code.
 func (c ResponseCode) String() string {
-	switch c {
-	case Success:
-		return "SUCCESS"
-	case SystemError:
-		return "SYSTEM_ERROR"
-	case SystemBusy:
-		return "SYSTEM_BUSY"
-	case RequestCodeNotSupported:
-		return "REQUEST_CODE_NOT_SUPPORTED"
-	case FlushDiskTimeout:
-		return "FLUSH_DISK_TIMEOUT"
-	case SlaveNotAvailable:
-		return "SLAVE_NOT_AVAILABLE"
-	case FlushSlaveTimeout:
-		return "FLUSH_SLAVE_TIMEOUT"
-	case MessageIllegal:
-		return "MESSAGE_ILLEGAL"
-	case ServiceNotAvailable:
-		return "SERVICE_NOT_AVAILABLE"
-	case NoPermission:
-		return "NO_PERMISSION"
-	case TopicNotExist:
-		return "TOPIC_NOT_EXIST"
-	case PullNotFound:
-		return "PULL_NOT_FOUND"
-	case PullRetryImmediately:
-		return "PULL_RETRY_IMMEDIATELY"
-	case PullOffsetMoved:
-		return "PULL_OFFSET_MOVED"
-	case QueryNotFound:
-		return "QUERY_NOT_FOUND"
-	case SubscriptionParseFailed:
-		return "SUBSCRIPTION_PARSE_FAILED"
-	case SubscriptionGroupNotExist:
-		return "SUBSCRIPTION_GROUP_NOT_EXIST"
+	if name, ok := codeNames[c]; ok {
+		return name
 	}
 	return "response code " + strconv.Itoa(int(c))
 }

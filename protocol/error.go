@@ -1,6 +1,10 @@
 package protocol
 
-import "errors"
+import (
+	"errors"
+	"slices"
+	"strings"
+)
 
 // Error is an answer that is not a success: RocketMQ's code, a text for people,
 // and in one process the cause itself, so that errors.Is and errors.As reach
@@ -46,4 +50,26 @@ func CodeOf(err error) ResponseCode {
 		return code
 	}
 	return SystemError
+}
+
+// flowControlMarks begin the remark of a SystemError by which a broker says
+// that it is overloaded.
+var flowControlMarks = []string{
+	"[REJECTREQUEST]", "[OVERLOAD]", "[TIMEOUT_CLEAN_QUEUE]", "[PCBUSY_CLEAN_QUEUE]", "[PC_SYNCHRONIZED]",
+}
+
+// Overloaded reports whether err is a broker's answer that it has too much to
+// do at the moment: the same request may succeed a little later.
+func Overloaded(err error) bool {
+	var e *Error
+	if !errors.As(err, &e) {
+		return false
+	}
+	switch e.Code {
+	case SystemBusy, FlowControl:
+		return true
+	case SystemError:
+		return slices.ContainsFunc(flowControlMarks, func(mark string) bool { return strings.HasPrefix(e.Remark, mark) })
+	}
+	return false
 }

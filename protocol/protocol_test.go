@@ -98,3 +98,24 @@ func TestRouteQueues(t *testing.T) {
 	require.Equal(t, []MessageQueue{{"t", "a", 0}, {"t", "c", 0}}, r.WriteQueues("t"))
 	require.Equal(t, []MessageQueue{{"t", "a", 0}, {"t", "a", 1}, {"t", "b", 0}, {"t", "b", 1}, {"t", "d", 0}, {"t", "d", 1}}, r.ReadQueues("t"))
 }
+
+func TestOverloaded(t *testing.T) {
+	for _, test := range []struct {
+		err  error
+		want bool
+	}{
+		{nil, false},
+		{errors.New("[OVERLOAD]"), false},
+		{&Error{Code: SystemBusy}, true},
+		{fmt.Errorf("outer: %w", &Error{Code: FlowControl}), true},
+		{&Error{Code: SystemError, Remark: "[REJECTREQUEST]x"}, true},
+		{&Error{Code: SystemError, Remark: "[OVERLOAD]x"}, true},
+		{&Error{Code: SystemError, Remark: "[TIMEOUT_CLEAN_QUEUE]x"}, true},
+		{&Error{Code: SystemError, Remark: "[PCBUSY_CLEAN_QUEUE]x"}, true},
+		{&Error{Code: SystemError, Remark: "[PC_SYNCHRONIZED]x"}, true},
+		{&Error{Code: SystemError, Remark: "x[OVERLOAD]"}, false},
+		{&Error{Code: NoPermission, Remark: "[OVERLOAD]"}, false},
+	} {
+		require.Equal(t, test.want, Overloaded(test.err), "%v", test.err)
+	}
+}

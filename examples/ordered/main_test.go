@@ -1,0 +1,23 @@
+package main
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestOrdered(t *testing.T) {
+	var out bytes.Buffer
+	require.NoError(t, run(t.Context(), t.TempDir(), &out))
+	require.Equal(t, `order-1: created, paid, packed, shipped
+order-2: created, paid, packed, shipped
+order-3: created, paid, packed, shipped
+order-4: created, paid, packed, shipped
+order-5: created, paid, packed, shipped
+order-6: created, paid, packed, shipped
+`, out.String())
+}
