@@ -180,8 +180,20 @@ func testDelaysAfterCrash(t *testing.T, mode store.FlushMode, same bool) {
 	b := openBroker(t, Config{Store: s, Now: now})
 	b.delays.tail = 300
 	kill := func() {
-		copies = append(copies, filepath.Join(root, fmt.Sprint(len(copies))))
-		if err := os.CopyFS(copies[len(copies)-1], os.DirFS(s.Dir())); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		// A kill takes everything at one moment, a copy does not: nothing must be
+		// on its way. Without its last message the log is that of the kill before.
+		if err := errors.Join(s.Flush(t.Context()), s.WaitDispatched(t.Context(), s.MaxOffset())); err != nil {
+			t.Error(err)
+		}
+		dir := filepath.Join(root, fmt.Sprint(len(copies)))
+		copies = append(copies, dir)
+		err := os.CopyFS(dir, os.DirFS(s.Dir()))
+		for errors.Is(err, fs.ErrNotExist) { // a file was renamed meanwhile
+			if err = os.RemoveAll(dir); err == nil {
+				err = os.CopyFS(dir, os.DirFS(s.Dir()))
+			}
+		}
+		if err != nil {
 			t.Error(err)
 		}
 	}
