@@ -21,6 +21,6 @@ func Example() {
 	// state: healthy
 	// messages: 100
 	// puts timed: 100
-	// syncs timed: 100
+	// syncs timed: true
 	// messages per sync: 1
 }
