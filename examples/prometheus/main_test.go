@@ -4,6 +4,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -23,6 +24,8 @@ func TestMetrics(t *testing.T) {
 		require.NoError(t, err)
 	}
 	require.NoError(t, s.WaitDispatched(t.Context(), s.MaxOffset()))
+	require.Eventually(t, func() bool { return s.Stats().GroupSize.Count() == 10 }, time.Minute, time.Millisecond,
+		"a sync is counted after the put has returned")
 	requireLines(t, s,
 		"pocketmq_store_put_messages_total 10",
 		"pocketmq_store_messages 10",
