@@ -54,6 +54,7 @@ func TestRetry(t *testing.T) {
 		require.NoError(t, c.CommitSync(t.Context()))
 		require.ErrorIs(t, c.Retry(t.Context(), &message.MessageExt{BrokerName: "elsewhere"}, 0), ErrNoRoute)
 
+		require.NoError(t, h.store.WaitDispatched(t.Context(), h.store.MaxOffset()))
 		dead, err := NewReader(t.Context(), ReaderConfig{Topic: "%DLQ%g", NameService: h.names, Connect: h.names.Connect})
 		require.NoError(t, err)
 		letter, err := dead.Next(t.Context())
