@@ -74,8 +74,9 @@ func (s *DefaultMessageStore) flush() error {
 }
 
 // pointSegments is how many segments may be synced before a recovery point is due
-// at once.
-const pointSegments = 2
+// at once. It costs another sync of the log, which interrupts the other
+// processors for each page that is ready ahead of the writer.
+const pointSegments = 8
 
 // queueInterval is the least pause between two syncs of the consume queues.
 const queueInterval = time.Second
