@@ -3,7 +3,6 @@ package broker
 import (
 	"errors"
 	"fmt"
-	"runtime"
 	"runtime/debug"
 	"strconv"
 
@@ -26,7 +25,8 @@ type parkedMessage struct {
 // Errors match errUndeliverable.
 func (d *delays) unpark(l *delayLevel, v message.View) (p parkedMessage, err error) {
 	p.offset = l.next // counts after a fault
-	defer catchFault(debug.SetPanicOnFault(true), &err)
+	defer undeliverable(&err)
+	defer message.CatchFault(debug.SetPanicOnFault(true), &err)
 	p.offset = max(v.QueueOffset(), l.next)
 	p.logOffset = v.LogOffset()
 	p.due = d.dueAt(l, v.StoreTimestamp())
@@ -39,7 +39,8 @@ func (d *delays) unpark(l *delayLevel, v message.View) (p parkedMessage, err err
 
 // copyParked is unpark for a message that may not be due.
 func copyParked(v message.View) (m message.MessageExtBrokerInner, err error) {
-	defer catchFault(debug.SetPanicOnFault(true), &err)
+	defer undeliverable(&err)
+	defer message.CatchFault(debug.SetPanicOnFault(true), &err)
 	return delivery(v.Message())
 }
 
@@ -66,20 +67,9 @@ func delivery(m message.MessageExt) (message.MessageExtBrokerInner, error) {
 // halfTopic is where messages in transaction wait. Nothing is delivered there.
 const halfTopic = "RMQ_SYS_TRANS_HALF_TOPIC"
 
-// catchFault turns a memory fault of the function that defers it into an error.
-// Other panics go on.
-func catchFault(old bool, err *error) {
-	debug.SetPanicOnFault(old)
-	r := recover()
-	if r == nil {
-		return
+// undeliverable makes every error one that matches errUndeliverable.
+func undeliverable(err *error) {
+	if *err != nil && !errors.Is(*err, errUndeliverable) {
+		*err = fmt.Errorf("%w: %w", errUndeliverable, *err)
 	}
-	fault, ok := r.(interface {
-		runtime.Error
-		Addr() uintptr
-	})
-	if !ok {
-		panic(r)
-	}
-	*err = fmt.Errorf("%w: %w: the file can not be read: %w", errUndeliverable, message.ErrCorrupt, fault)
 }

@@ -2,7 +2,6 @@ package mq
 
 import (
 	"fmt"
-	"runtime"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -37,7 +36,7 @@ func parseTags(expression string) []string {
 // the expected one where it can not be read.
 func (c *copier) copyOut(v message.View, expected message.QueueOffset) (off message.QueueOffset, m *message.MessageExt, err error) {
 	off = expected //nolint:wastedassign // it is what counts after a fault
-	defer catchFault(debug.SetPanicOnFault(true), &err)
+	defer message.CatchFault(debug.SetPanicOnFault(true), &err)
 	off = max(expected, v.QueueOffset())
 	if !c.wanted(v) {
 		return off, nil, nil
@@ -69,22 +68,4 @@ func checkBody(m *message.MessageExt) error {
 		return fmt.Errorf("%w: body checksum %08x, the record says %08x", message.ErrCorrupt, got, m.BodyCRC)
 	}
 	return nil
-}
-
-// catchFault turns a memory fault of the function that defers it into an
-// error. Other panics go on.
-func catchFault(old bool, err *error) {
-	debug.SetPanicOnFault(old)
-	r := recover()
-	if r == nil {
-		return
-	}
-	fault, ok := r.(interface {
-		runtime.Error
-		Addr() uintptr
-	})
-	if !ok {
-		panic(r)
-	}
-	*err = fmt.Errorf("%w: the file can not be read: %w", message.ErrCorrupt, fault)
 }

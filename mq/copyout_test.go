@@ -35,7 +35,7 @@ func TestFaultWhileCopying(t *testing.T) {
 func TestOtherPanicsGoOn(t *testing.T) {
 	require.PanicsWithValue(t, "mine", func() {
 		var err error
-		defer catchFault(false, &err)
+		defer message.CatchFault(false, &err)
 		panic("mine")
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/pocketmq/pocketmq/internal/barekeys"
 	"github.com/pocketmq/pocketmq/message"
 	"github.com/pocketmq/pocketmq/store"
 )
@@ -70,7 +71,7 @@ type lowerer struct {
 func (l *lowerer) run() {
 	isKey := false
 	for text := l.text; len(text) > 0; {
-		n := tokenLen(text)
+		n := barekeys.TokenLen(text)
 		token := text[:n]
 		text = text[n:]
 		switch c := token[0]; {
@@ -112,25 +113,4 @@ func (l *lowerer) lower(token []byte) []byte {
 	}
 	l.lowered = append(l.lowered, Lowered{File: l.file, Key: key, QueueID: int32(id), From: message.QueueOffset(at), To: end})
 	return strconv.AppendInt(nil, int64(end), 10)
-}
-
-// tokenLen is the length of the string or number at the start of text, 1 for any
-// other character.
-func tokenLen(text []byte) int {
-	n := 1
-	switch c := text[0]; {
-	case c == '"':
-		for n < len(text) && text[n] != '"' {
-			if text[n] == '\\' {
-				n++
-			}
-			n++
-		}
-		return min(n+1, len(text))
-	case c >= '0' && c <= '9', c == '-':
-		for n < len(text) && text[n] >= '0' && text[n] <= '9' {
-			n++
-		}
-	}
-	return n
 }

@@ -5,6 +5,7 @@ package store
 import (
 	"os"
 	"path/filepath"
+	"runtime"
 	"syscall"
 	"testing"
 	"time"
@@ -87,4 +88,13 @@ func usedBytes(t *testing.T, dir string) (n int64) {
 		return err
 	}))
 	return n
+}
+
+// heap is how many bytes are in use.
+func heap() int64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"sync"
 	"testing"
 
@@ -123,15 +122,6 @@ func (sc *scale) check(t testing.TB, s *DefaultMessageStore, n int) {
 		}
 		r.Release()
 	})
-}
-
-// heap is how many bytes are in use.
-func heap() int64 {
-	runtime.GC()
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc)
 }
 
 // TestMoreQueuesThanMappedFiles: created, closed, opened again, and read, with

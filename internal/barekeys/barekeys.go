@@ -12,7 +12,7 @@ func Quote(text []byte) []byte {
 	var inObject []bool // for each bracket that is open
 	key := false        // the next token is a key
 	for len(text) > 0 {
-		n := tokenLen(text)
+		n := TokenLen(text)
 		token := text[:n]
 		text = text[n:]
 		switch c := token[0]; {
@@ -38,9 +38,9 @@ func Quote(text []byte) []byte {
 	return out
 }
 
-// tokenLen is the length of the string or integer at the start of text, 1 for
+// TokenLen is the length of the string or integer at the start of text, 1 for
 // any other character.
-func tokenLen(text []byte) int {
+func TokenLen(text []byte) int {
 	n := 1
 	switch c := text[0]; {
 	case c == '"':
