@@ -168,6 +168,16 @@ func putTiny(t testing.TB, s *DefaultMessageStore, topic string, n int) {
 		put(t, s, topic, 0, tinyBody)
 	}
 	dispatched(t, s)
+	settle(t, s)
+}
+
+// settle waits until the store has looked at what can be removed for every file
+// that was begun: it would else do so when the test has moved the clock.
+func settle(t testing.TB, s *DefaultMessageStore) {
+	t.Helper()
+	require.Eventually(t, func() bool { return len(s.rolledKick)+len(s.cleanKick) == 0 }, time.Minute, time.Millisecond)
+	_, err := s.routine(cleaning{}) // comes after what was begun
+	require.NoError(t, err)
 }
 
 // requireStart checks that log and queue begin with message first, of which two
