@@ -29,6 +29,7 @@ type Broker struct {
 	groups         *groupTable
 	autoGroup      bool
 	offsets        *offsetTable
+	clients        clientTable
 	announceMu     sync.Mutex // keeps registrations in the order of the changes
 	closed         atomic.Bool
 	closing        chan struct{} // closed by Close

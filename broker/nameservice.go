@@ -52,14 +52,32 @@ func (n *NameService) RouteOfTopic(_ context.Context, topic string) (protocol.To
 			BrokerName: r.Name, ReadQueueNums: cfg.ReadQueueNums, WriteQueueNums: cfg.WriteQueueNums,
 			Perm: cfg.Perm, SysFlag: cfg.SysFlag,
 		})
-		route.Brokers = append(route.Brokers, protocol.BrokerData{
-			Cluster: r.Cluster, Name: r.Name, Addrs: map[int64]string{r.ID: r.Addr},
-		})
+		route.Brokers = append(route.Brokers, r.data())
 	}
 	if len(route.Queues) == 0 {
 		return route, topicNotExist(topic)
 	}
 	return route, nil
+}
+
+// ListBrokers returns all brokers, sorted by name.
+func (n *NameService) ListBrokers(context.Context) ([]protocol.BrokerData, error) {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	var brokers []protocol.BrokerData
+	for _, r := range n.sorted() {
+		if last := len(brokers) - 1; last >= 0 && brokers[last].Name == r.Name {
+			brokers[last].Addrs[r.ID] = r.Addr
+			continue
+		}
+		brokers = append(brokers, r.data())
+	}
+	return brokers, nil
+}
+
+// data says how the broker is reached.
+func (r *registration) data() protocol.BrokerData {
+	return protocol.BrokerData{Cluster: r.Cluster, Name: r.Name, Addrs: map[int64]string{r.ID: r.Addr}}
 }
 
 // sorted returns the registrations by name and id.

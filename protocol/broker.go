@@ -47,6 +47,7 @@ type Broker interface {
 	ListTopics(ctx context.Context) ([]TopicConfig, error)
 
 	Retries
+	Clients
 }
 
 // SendMessageRequest is one message on its way to a queue.

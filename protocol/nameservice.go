@@ -8,6 +8,8 @@ type NameService interface {
 	// RouteOfTopic returns the brokers of a topic, or an error that matches
 	// TopicNotExist.
 	RouteOfTopic(ctx context.Context, topic string) (TopicRoute, error)
+	// ListBrokers returns all brokers, sorted by name. The slice is the caller's.
+	ListBrokers(ctx context.Context) ([]BrokerData, error)
 	// RegisterBroker adds a broker, or replaces everything known about it.
 	RegisterBroker(ctx context.Context, req RegisterBrokerRequest) error
 	// UnregisterBroker forgets a broker. An unknown one is no error.
