@@ -10,6 +10,9 @@ import (
 const (
 	// TemplateTopic is the topic after which others are made on first use.
 	TemplateTopic = "TBW102"
+	// TraceTopic is where clients report what they sent and consumed, if nothing else
+	// is said.
+	TraceTopic = "RMQ_SYS_TRACE_TOPIC"
 
 	RetryPrefix      = "%RETRY%"
 	DeadLetterPrefix = "%DLQ%"
@@ -19,7 +22,6 @@ const (
 	checkMaxTimeTopic = "TRANS_CHECK_MAX_TIME_TOPIC"
 	selfTestTopic     = "SELF_TEST_TOPIC"
 	benchmarkTopic    = "BenchmarkTest"
-	traceTopic        = "RMQ_SYS_TRACE_TOPIC"
 	movedTopic        = "OFFSET_MOVED_EVENT"
 	systemPrefix      = "rmq_sys_"
 
@@ -51,7 +53,7 @@ func CheckSendTopic(topic string) error {
 func IsSystemTopic(topic string) bool {
 	switch topic {
 	case TemplateTopic, message.ScheduleTopic, halfTopic, opTopic, checkMaxTimeTopic, selfTestTopic,
-		benchmarkTopic, traceTopic, movedTopic:
+		benchmarkTopic, TraceTopic, movedTopic:
 		return true
 	}
 	return strings.HasPrefix(topic, systemPrefix)
