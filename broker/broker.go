@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/pocketmq/pocketmq/message"
 	"github.com/pocketmq/pocketmq/protocol"
@@ -22,6 +23,11 @@ type Broker struct {
 	names         protocol.NameService
 	log           *slog.Logger
 
+	perm           protocol.Perm
+	acceptFrom     time.Time
+	maxSendWait    time.Duration
+	now            func() time.Time
+	dedup          *dedup // nil when off
 	autoCreate     bool
 	queueNums      int32
 	clusterProp    message.Properties // CLUSTER=<cluster>, or empty
@@ -54,6 +60,7 @@ func New(ctx context.Context, cfg Config) (*Broker, error) {
 		name: cfg.Name, cluster: cfg.Cluster,
 		store: cfg.Store, host: cfg.Store.StoreHost(), names: cfg.NameService, log: cfg.Logger,
 		autoCreate: !cfg.NoAutoCreateTopic, autoGroup: !cfg.NoAutoCreateGroup, queueNums: cfg.TopicQueueNums,
+		perm: cfg.Permission, acceptFrom: cfg.AcceptSendFrom, maxSendWait: cfg.MaxSendWait, now: cfg.Now,
 		closing: make(chan struct{}),
 	}
 	if !cfg.NoClusterProperty {
@@ -78,6 +85,12 @@ func New(ctx context.Context, cfg Config) (*Broker, error) {
 		return nil, err
 	}
 	if b.delays, err = openDelays(cfg); err != nil {
+		return nil, err
+	}
+	if err := b.makeTraceTopic(cfg.TraceTopicEnable); err != nil {
+		return nil, err
+	}
+	if b.dedup, err = openDedup(ctx, cfg); err != nil {
 		return nil, err
 	}
 	if err := b.announce(ctx); err != nil {
@@ -114,6 +127,9 @@ func (b *Broker) announce(ctx context.Context) error {
 	topics := b.topics.all()
 	if t, ok := b.template(protocol.TemplateTopic); ok {
 		topics = append(topics, t)
+	}
+	for i := range topics {
+		topics[i].Perm &= b.perm | protocol.PermInherit
 	}
 	err := b.names.RegisterBroker(context.WithoutCancel(ctx), protocol.RegisterBrokerRequest{
 		Cluster: b.cluster, Name: b.name, ID: protocol.MasterID, Addr: b.host.String(), Topics: topics, Broker: b,

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strconv"
 	"strings"
 	"time"
 
@@ -50,6 +51,22 @@ type Config struct {
 	// RocketMQ's broker adds to every message that it stores.
 	NoClusterProperty bool
 
+	// Permission is what may be done with any topic of this broker: PermReadWrite when
+	// zero. It limits the permissions of routes, so that clients turn to other brokers.
+	Permission protocol.Perm
+	// AcceptSendFrom, if set, is when the broker begins to take messages. Before, it
+	// answers SystemError (RocketMQ's startAcceptSendRequestTimeStamp).
+	AcceptSendFrom time.Time
+	// MaxSendWait is how long a message may wait for a store that has too much to do
+	// (see store.WaitReady) before the answer is SystemBusy; RocketMQ's
+	// waitTimeMillsInSendQueue is 200 ms. When zero the context of the send is the only
+	// bound.
+	MaxSendWait time.Duration
+	// TraceTopicEnable makes protocol.TraceTopic, with one queue.
+	TraceTopicEnable bool
+	// Dedup stores a message that is sent again only once; off when zero.
+	Dedup DedupWindow
+
 	// OffsetPersistInterval is how long a consumer's offset may stay unsaved.
 	OffsetPersistInterval time.Duration
 
@@ -74,6 +91,10 @@ func (c Config) withDefaults() Config {
 	if c.TopicQueueNums == 0 {
 		c.TopicQueueNums = DefaultTopicQueueNums
 	}
+	if c.Permission == 0 {
+		c.Permission = protocol.PermReadWrite
+	}
+	c.Dedup = c.Dedup.withDefaults()
 	if c.OffsetPersistInterval == 0 {
 		c.OffsetPersistInterval = DefaultOffsetPersistInterval
 	}
@@ -100,10 +121,15 @@ func (c Config) validate() error {
 	if c.TopicQueueNums < 1 || c.TopicQueueNums > MaxQueueNums {
 		errs = append(errs, queueNumsError("Config.TopicQueueNums", c.TopicQueueNums))
 	}
-	if c.OffsetPersistInterval < 0 {
-		errs = append(errs, &message.LimitError{Field: "Config.OffsetPersistInterval (negative)", Value: int64(c.OffsetPersistInterval), Unit: "ns"})
+	for name, d := range map[string]time.Duration{"OffsetPersistInterval": c.OffsetPersistInterval, "MaxSendWait": c.MaxSendWait} {
+		if d < 0 {
+			errs = append(errs, &message.LimitError{Field: "Config." + name + " (negative)", Value: int64(d), Unit: "ns"})
+		}
 	}
-	return errors.Join(errs...)
+	if c.Permission&^(protocol.PermReadWrite|protocol.PermInherit) != 0 {
+		errs = append(errs, &message.IllegalError{Field: "Config.Permission", Value: strconv.Itoa(int(c.Permission)), Reason: "has bits other than read, write and inherit"})
+	}
+	return errors.Join(append(errs, c.Dedup.validate())...)
 }
 
 // checkConfigName wants a name that can be a topic, because RocketMQ's routes

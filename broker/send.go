@@ -30,7 +30,7 @@ func (b *Broker) SendMessage(ctx context.Context, req protocol.SendMessageReques
 	if err != nil {
 		return protocol.SendMessageResponse{Code: protocol.CodeOf(err)}, err
 	}
-	res, err := b.store.PutMessage(ctx, &inner)
+	res, err := b.putOnce(ctx, &req, &inner)
 	code, err := answerPut(&res, err)
 	if !code.Stored() {
 		return protocol.SendMessageResponse{Code: code}, err
@@ -62,7 +62,7 @@ func (b *Broker) SendMessageBatch(ctx context.Context, req protocol.SendMessageB
 	if err != nil {
 		return protocol.SendMessageBatchResponse{Code: protocol.CodeOf(err)}, err
 	}
-	res, err := b.store.PutMessages(ctx, &message.MessageExtBatch{MessageExtBrokerInner: inner})
+	res, err := b.putBatchOnce(ctx, &req.SendMessageRequest, &message.MessageExtBatch{MessageExtBrokerInner: inner})
 	code, err := answerPut(&res, err)
 	if !code.Stored() {
 		return protocol.SendMessageBatchResponse{Code: code}, err
@@ -80,7 +80,7 @@ func (b *Broker) SendMessageBatch(ctx context.Context, req protocol.SendMessageB
 // Writable returns nil unless the store refuses writes: closed, full, or after
 // a failed sync. Nothing is written to find out.
 func (b *Broker) Writable(context.Context) error {
-	if err := b.open(); err != nil {
+	if err := b.mayWrite(); err != nil {
 		return err
 	}
 	if cause := b.store.Health().Cause; cause != nil {
@@ -94,7 +94,7 @@ func (b *Broker) Writable(context.Context) error {
 //
 // Source: RocketMQ broker/processor/SendMessageProcessor.java, msgCheck.
 func (b *Broker) admit(ctx context.Context, req *protocol.SendMessageRequest) (message.MessageExtBrokerInner, error) {
-	inner, err := b.prepare(req)
+	inner, err := b.prepare(ctx, req)
 	if err == nil {
 		err = checkProperties(inner.Properties, "")
 	}
@@ -127,7 +127,7 @@ func (b *Broker) park(inner message.MessageExtBrokerInner) (message.MessageExtBr
 
 // admitBatch is admit for a batch.
 func (b *Broker) admitBatch(ctx context.Context, req *protocol.SendMessageRequest) (message.MessageExtBrokerInner, error) {
-	inner, err := b.prepare(req)
+	inner, err := b.prepare(ctx, req)
 	if err == nil {
 		err = b.admitElements(&inner)
 	}
@@ -138,9 +138,9 @@ func (b *Broker) admitBatch(ctx context.Context, req *protocol.SendMessageReques
 }
 
 // prepare makes of a message what the store gets, except for its place.
-func (b *Broker) prepare(req *protocol.SendMessageRequest) (message.MessageExtBrokerInner, error) {
+func (b *Broker) prepare(ctx context.Context, req *protocol.SendMessageRequest) (message.MessageExtBrokerInner, error) {
 	var inner message.MessageExtBrokerInner
-	if err := b.open(); err != nil {
+	if err := b.acceptSend(ctx); err != nil {
 		return inner, err
 	}
 	if t := req.SysFlag.Transaction(); t != message.TransactionNone {

@@ -43,7 +43,12 @@ func TestPutAnswers(t *testing.T) {
 			}
 			require.ErrorIs(t, err, test.code)
 			require.ErrorIs(t, err, message.ErrFlush)
-			require.ErrorContains(t, err, test.status.String())
+			text := test.status.String()
+			if test.status == store.PutOSPageCacheBusy {
+				text = "[PC_SYNCHRONIZED]broker busy, start flow control for a while"
+				require.True(t, protocol.Overloaded(err))
+			}
+			require.ErrorContains(t, err, text)
 		})
 	}
 	code, err := answerPut(&store.PutMessageResult{}, message.ErrClosed)

@@ -29,6 +29,9 @@ func (b *Broker) SendMessageBack(ctx context.Context, req protocol.SendMessageBa
 	if err != nil {
 		return err
 	}
+	if err := b.mayWrite(); err != nil {
+		return err
+	}
 	if group.RetryQueueNums <= 0 {
 		return nil
 	}

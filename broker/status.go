@@ -25,6 +25,13 @@ func putCode(s store.PutMessageStatus) protocol.ResponseCode {
 	return protocol.SystemError
 }
 
+// Remarks by which clients know that the broker has too much to do: see
+// protocol.Overloaded.
+const (
+	remarkStoreBusy = "[PC_SYNCHRONIZED]broker busy, start flow control for a while"
+	remarkWaiting   = "[TIMEOUT_CLEAN_QUEUE]broker busy, start flow control for a while, period in queue: "
+)
+
 // answerPut makes code and error of what the store says. A message that was
 // stored but whose promise was not kept is both: a code that says stored, and
 // an error with the cause.
@@ -40,7 +47,10 @@ func answerPut(res *store.PutMessageResult, err error) (protocol.ResponseCode, e
 		}
 	}
 	e := &protocol.Error{Code: code, Err: err}
-	if status := res.Status.String(); status != code.String() {
+	switch status := res.Status.String(); {
+	case res.Status == store.PutOSPageCacheBusy:
+		e.Remark = remarkStoreBusy
+	case status != code.String():
 		e.Remark = status
 	}
 	return code, e

@@ -24,6 +24,12 @@ const (
 
 // ProducerConfig says how a producer works. Group, NameService and Connect are
 // required; the zero value of everything else is right for most.
+//
+// Options of RocketMQ's producer that are not here have no meaning where brokers
+// are called directly (namesrvAddr, vipChannelEnabled, instanceName, unitName and
+// unitMode, the intervals of heartbeats), or are a matter of the context of each
+// call (sendMsgTimeout, mqClientApiTimeout: the deadline is the whole budget of a
+// send, with its retries).
 type ProducerConfig struct {
 	Group       string
 	NameService protocol.NameService
@@ -34,6 +40,9 @@ type ProducerConfig struct {
 	// Retries is how often a send that a broker refused is tried again: on
 	// another broker, or after a refresh of the route. Negative: never.
 	Retries int
+	// RetriesAsync is Retries for SendAsync and its kind, futures and
+	// SendBatchAsync (RocketMQ's retryTimesWhenSendAsyncFailed).
+	RetriesAsync int
 	// RetryCodes are answers after which another broker is tried, besides those
 	// that always have this effect: see Send.
 	RetryCodes []protocol.ResponseCode
@@ -59,6 +68,11 @@ type ProducerConfig struct {
 	CheckForbidden []func(context.Context, SendContext) error
 	// Hooks are called around each attempt, in order.
 	Hooks []SendMessageHook
+	// TraceContext, if not nil, returns properties to add to every message that is
+	// sent with a context, in a copy: see TraceContext.
+	TraceContext TraceContext
+	// Trace has a record of each message that is stored sent to a topic; nil: none.
+	Trace *TraceConfig
 	// MaxAsyncSends and MaxAsyncBytes limit what is under way by SendAsync and
 	// its kind: 1,000 sends, each of which has a goroutine, and 64 MiB of bodies
 	// and properties when zero. A larger message goes alone.
@@ -82,6 +96,7 @@ type ProducerConfig struct {
 func (c ProducerConfig) withDefaults() ProducerConfig {
 	setDefault(&c.MaxMessageSize, DefaultMaxMessageSize)
 	setDefault(&c.Retries, DefaultRetries)
+	setDefault(&c.RetriesAsync, DefaultRetries)
 	setDefault(&c.TemplateTopic, protocol.TemplateTopic)
 	setDefault(&c.TopicQueueNums, DefaultTopicQueueNums)
 	setDefault(&c.RouteInterval, DefaultRouteInterval)
@@ -208,6 +223,7 @@ type Producer struct {
 	now       func() time.Time
 
 	retries         int
+	retriesAsync    int
 	retryCodes      []protocol.ResponseCode
 	retryNotStoreOK bool
 	attemptTimeout  time.Duration
@@ -217,6 +233,8 @@ type Producer struct {
 	permits *permits    // of asynchronous sends
 	shrink  compressor
 	hooks   hooks
+	inject  TraceContext
+	trace   *tracer // nil without traces
 	log     *slog.Logger
 	unwatch func()
 	closed  atomic.Bool
@@ -232,10 +250,11 @@ func NewProducer(cfg ProducerConfig) (*Producer, error) {
 	}
 	p := &Producer{
 		group: cfg.Group, maxSize: cfg.MaxMessageSize,
-		retries: cfg.Retries, retryCodes: slices.Clone(cfg.RetryCodes), retryNotStoreOK: cfg.RetryNotStoreOK,
+		retries: cfg.Retries, retriesAsync: cfg.RetriesAsync, retryCodes: slices.Clone(cfg.RetryCodes), retryNotStoreOK: cfg.RetryNotStoreOK,
 		attemptTimeout: cfg.AttemptTimeout,
 		shrink:         compressor{over: cfg.CompressOver, level: cfg.CompressLevel},
 		hooks:          hooks{slices.Clone(cfg.CheckForbidden), slices.Clone(cfg.Hooks)},
+		inject:         cfg.TraceContext,
 		permits:        newPermits(cfg.MaxAsyncSends, cfg.MaxAsyncBytes), log: cfg.Logger,
 		template: cfg.TemplateTopic, queueNums: cfg.TopicQueueNums, now: cfg.Now,
 		done: make(chan struct{}),
@@ -251,6 +270,13 @@ func NewProducer(cfg ProducerConfig) (*Producer, error) {
 		p.faults = newFaultTable(cfg.Faults, cfg.Now, p.routes.uses)
 		p.routes.faults = p.faults
 	}
+	var err error
+	if p.trace, err = newTracer(cfg.Trace, cfg, traceProduce); err != nil {
+		return nil, err
+	}
+	if p.trace != nil {
+		p.hooks.around = append(p.hooks.around, SendMessageHook{After: p.trace.sent})
+	}
 	p.unwatch = cfg.NameService.WatchRoutes(p.routes.changed)
 	return p, nil
 }
@@ -262,6 +288,7 @@ func (p *Producer) Close() error {
 	p.once.Do(func() {
 		p.closed.Store(true)
 		p.permits.close()
+		p.trace.close()
 		p.unwatch()
 		if p.faults != nil {
 			p.faults.close()
@@ -270,6 +297,9 @@ func (p *Producer) Close() error {
 	})
 	return nil
 }
+
+// TracesDropped is how many records of ProducerConfig.Trace could not be sent.
+func (p *Producer) TracesDropped() int64 { return p.trace.count() }
 
 // Done is closed by Close.
 func (p *Producer) Done() <-chan struct{} { return p.done }
@@ -344,6 +374,9 @@ func (p *Producer) send(ctx context.Context, m *message.Message, queue *protocol
 
 // sendBy sends a message that was checked.
 func (p *Producer) sendBy(ctx context.Context, a *attempts) (SendResult, error) {
+	if err := p.addTraceContext(ctx, &a.message); err != nil {
+		return SendResult{}, err
+	}
 	var key string
 	a.message.Properties, key = uniqueIDs().AddTo(a.message.Properties)
 	req := p.request(a.message.Topic, a.now)
