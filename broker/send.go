@@ -150,6 +150,9 @@ func (b *Broker) prepare(ctx context.Context, req *protocol.SendMessageRequest) 
 	if err != nil {
 		return inner, err
 	}
+	if len(req.Message.Body) == 0 {
+		return inner, refuse(protocol.MessageIllegal, "", &message.IllegalError{Field: "body", Reason: "is empty"})
+	}
 	if n, most := len(req.Message.Body), b.store.MaxBodySize(); n > most {
 		return inner, refuse(protocol.MessageIllegal, "", &message.LimitError{Field: "body", Limit: int64(most), Value: int64(n)})
 	}
@@ -176,8 +179,8 @@ func (b *Broker) place(ctx context.Context, req *protocol.SendMessageRequest, in
 	if !cfg.Perm.Writable() {
 		return refuse(protocol.NoPermission, "topic "+cfg.Name+" can not be written: "+cfg.Perm.String(), nil)
 	}
-	if req.QueueID < 0 || req.QueueID >= cfg.WriteQueueNums {
-		return refuse(protocol.SystemError, "topic "+cfg.Name, queueIDError(req.QueueID, cfg.WriteQueueNums))
+	if nums := max(cfg.WriteQueueNums, cfg.ReadQueueNums); req.QueueID < 0 || req.QueueID >= nums {
+		return refuse(protocol.SystemError, "topic "+cfg.Name, queueIDError(req.QueueID, nums))
 	}
 	if cfg.FilterType == protocol.MultiTag {
 		inner.SysFlag |= message.FlagMultiTags
