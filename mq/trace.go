@@ -205,7 +205,9 @@ func (t *tracer) close() {
 	defer time.AfterFunc(traceCloseTimeout, t.cancel).Stop()
 	<-t.ended
 	t.cancel()
-	t.producer.Close()
+	if err := t.producer.Close(); err != nil {
+		t.log.Warn("producer of traces not closed", "group", t.producer.group, "err", err)
+	}
 	if n := t.count(); n > 0 {
 		t.log.Warn("trace records were dropped", "topic", t.topic, "group", t.producer.group, "records", n)
 	}
