@@ -10,6 +10,8 @@
 //     refused, because this version does not serve them.
 //   - A delayed message is delivered when it is due, not before, and once: also
 //     after a crash, if what config/delayOffset.json says came from this broker.
+//   - A message that was sent again within Config.Dedup is stored once, and never taken
+//     for known without reading the one that is there.
 //   - Offsets may be lost back to the last save, so messages may come twice.
 //     They are never moved forward on their own. A damaged file is an error,
 //     not an empty one.
