@@ -86,7 +86,7 @@ func (c *consumerTrace) received(m *message.MessageExt) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.open) == maxOpenTraces {
-		c.open = append(c.open[:0], c.open[1:]...)
+		c.open = c.open[1:]
 		c.t.drop(1, errTracesWait)
 	}
 	c.open = append(c.open, o)
