@@ -2,7 +2,9 @@ package protocol
 
 import (
 	"cmp"
+	"maps"
 	"slices"
+	"strings"
 )
 
 // MasterID is the broker id of the member that takes writes.
@@ -13,6 +15,10 @@ const MasterID int64 = 0
 type TopicRoute struct {
 	Queues  []QueueData
 	Brokers []BrokerData
+
+	// OrderConf, if not empty, says which queues producers choose from, and in
+	// which order, whatever Queues says: see ParseOrderConf.
+	OrderConf string
 }
 
 // QueueData is one broker's part of a topic.
@@ -41,10 +47,28 @@ func (r *TopicRoute) Broker(name string) (BrokerData, bool) {
 	return r.Brokers[i], true
 }
 
+// Equal reports whether two routes say the same, in whatever order.
+func (r *TopicRoute) Equal(other *TopicRoute) bool {
+	return r.OrderConf == other.OrderConf &&
+		slices.Equal(r.sorted(), other.sorted()) &&
+		slices.EqualFunc(r.sortedBrokers(), other.sortedBrokers(), func(a, b BrokerData) bool {
+			return a.Cluster == b.Cluster && a.Name == b.Name && maps.Equal(a.Addrs, b.Addrs)
+		})
+}
+
 // WriteQueues are the queues that a producer of the topic may choose from, in
-// order: those of brokers with a master, where the topic can be written.
+// order: those of OrderConf if there is one that can be read, else those of
+// brokers with a master, where the topic can be written.
 func (r *TopicRoute) WriteQueues(topic string) []MessageQueue {
 	var queues []MessageQueue
+	if order, err := ParseOrderConf(r.OrderConf); err == nil && len(order) > 0 {
+		for _, o := range order {
+			for id := range o.Queues {
+				queues = append(queues, MessageQueue{topic, o.BrokerName, id})
+			}
+		}
+		return queues
+	}
 	for _, d := range r.sorted() {
 		b, ok := r.Broker(d.BrokerName)
 		if !ok || b.Addrs[MasterID] == "" || !d.Perm.Writable() {
@@ -73,4 +97,8 @@ func (r *TopicRoute) ReadQueues(topic string) []MessageQueue {
 
 func (r *TopicRoute) sorted() []QueueData {
 	return slices.SortedFunc(slices.Values(r.Queues), func(a, b QueueData) int { return cmp.Compare(a.BrokerName, b.BrokerName) })
+}
+
+func (r *TopicRoute) sortedBrokers() []BrokerData {
+	return slices.SortedFunc(slices.Values(r.Brokers), func(a, b BrokerData) int { return strings.Compare(a.Name, b.Name) })
 }
