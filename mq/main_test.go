@@ -129,6 +129,9 @@ func (n *fakeNames) RouteOfTopic(_ context.Context, topic string) (protocol.Topi
 	return n.route(topic)
 }
 
+// ListBrokers has none: nobody registers with them.
+func (n *fakeNames) ListBrokers(context.Context) ([]protocol.BrokerData, error) { return nil, nil }
+
 func (n *fakeNames) WatchRoutes(ch chan<- struct{}) (stop func()) {
 	n.changed = ch
 	return func() {}
