@@ -14,8 +14,9 @@ import (
 // one process all clients are at the same place, and nobody has to look it up.
 const clientHost = "127.0.0.1"
 
-// defaultInstanceName is RocketMQ's, which it replaces as the empty one.
-const defaultInstanceName = "DEFAULT"
+// isNamed reports whether an instance has a name of its own. RocketMQ's default is
+// none.
+func isNamed(instanceName string) bool { return instanceName != "" && instanceName != "DEFAULT" }
 
 // clientID is what brokers know a client by.
 //

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/pocketmq/pocketmq/message"
 	"github.com/pocketmq/pocketmq/protocol"
 )
 
@@ -123,11 +124,29 @@ func (t *instanceTable) leave(p *Producer) error {
 
 // keyOf tells which instance a producer belongs to. One without a name is alone.
 func keyOf(cfg *ProducerConfig) instanceKey {
-	key := instanceKey{id: clientID(cfg.InstanceName, cfg.UnitName)}
-	if reflect.ValueOf(cfg.NameService).Comparable() {
+	name := cfg.InstanceName
+	if !isNamed(name) {
+		name = newInstanceName()
+	}
+	key := instanceKey{id: clientID(name, cfg.UnitName)}
+	if comparableNames(cfg.NameService) {
 		key.names = cfg.NameService
 	}
 	return key
+}
+
+// comparableNames reports whether a name service can be told from others.
+func comparableNames(names protocol.NameService) bool { return reflect.ValueOf(names).Comparable() }
+
+// checkInstance wants what clients can be told apart by.
+func checkInstance(cfg *ProducerConfig) error {
+	err := errors.Join(checkInstanceName("InstanceName", cfg.InstanceName), checkInstanceName("UnitName", cfg.UnitName))
+	if isNamed(cfg.InstanceName) && cfg.NameService != nil && !comparableNames(cfg.NameService) {
+		err = errors.Join(err, &message.IllegalError{
+			Field: "Config.NameService", Reason: "can not be compared with that of others, as InstanceName wants it: use a pointer",
+		})
+	}
+	return err
 }
 
 func newInstance(key instanceKey, cfg *ProducerConfig) *instance {

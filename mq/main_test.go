@@ -121,6 +121,7 @@ type fakeNames struct {
 	protocol.NameService
 
 	route   func(topic string) (protocol.TopicRoute, error)
+	list    func() ([]protocol.BrokerData, error) // nil: there are no brokers to register with
 	brokers map[string]protocol.Broker
 	changed chan<- struct{}
 }
@@ -129,8 +130,12 @@ func (n *fakeNames) RouteOfTopic(_ context.Context, topic string) (protocol.Topi
 	return n.route(topic)
 }
 
-// ListBrokers has none: nobody registers with them.
-func (n *fakeNames) ListBrokers(context.Context) ([]protocol.BrokerData, error) { return nil, nil }
+func (n *fakeNames) ListBrokers(context.Context) ([]protocol.BrokerData, error) {
+	if n.list == nil {
+		return nil, nil
+	}
+	return n.list()
+}
 
 func (n *fakeNames) WatchRoutes(ch chan<- struct{}) (stop func()) {
 	n.changed = ch

@@ -112,9 +112,6 @@ func (c ProducerConfig) withDefaults() ProducerConfig {
 	setDefault(&c.CompressLevel, DefaultCompressLevel)
 	setDefault(&c.MaxAsyncSends, DefaultMaxAsyncSends)
 	setDefault(&c.MaxAsyncBytes, DefaultMaxAsyncBytes)
-	if c.InstanceName == "" || c.InstanceName == defaultInstanceName {
-		c.InstanceName = newInstanceName()
-	}
 	if c.Now == nil {
 		c.Now = time.Now
 	}
@@ -128,8 +125,7 @@ func (c ProducerConfig) validate() error {
 	ns := namespace(c.Namespace)
 	errs := []error{
 		checkGroup(c.Group, defaultProducerGroup), checkNames(c.NameService, c.Connect), c.Faults.validate(),
-		ns.validate(), ns.checkWrapped(c.Group, protocol.CheckGroup),
-		checkInstanceName("InstanceName", c.InstanceName), checkInstanceName("UnitName", c.UnitName),
+		ns.validate(), ns.checkWrapped(c.Group, protocol.CheckGroup), checkInstance(&c),
 	}
 	for _, f := range []struct {
 		name  string

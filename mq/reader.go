@@ -59,7 +59,10 @@ func NewReader(ctx context.Context, cfg ReaderConfig) (*Reader, error) {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	ns := namespace(cfg.Namespace)
-	err := errors.Join(ns.validate(), ns.checkWrapped(cfg.Topic, message.CheckTopic), checkReading(cfg.Topic, cfg.NameService, cfg.Connect, cfg.PrefetchMessages, cfg.PrefetchBytes, cfg.MaxInflatedBody, cfg.RouteInterval))
+	err := errors.Join(
+		ns.validate(), ns.checkWrapped(cfg.Topic, message.CheckTopic),
+		checkReading(cfg.Topic, cfg.NameService, cfg.Connect, cfg.PrefetchMessages, cfg.PrefetchBytes, cfg.MaxInflatedBody, cfg.RouteInterval),
+	)
 	if err != nil {
 		return nil, err
 	}
