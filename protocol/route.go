@@ -2,9 +2,7 @@ package protocol
 
 import (
 	"cmp"
-	"maps"
 	"slices"
-	"strings"
 )
 
 // MasterID is the broker id of the member that takes writes.
@@ -45,15 +43,6 @@ func (r *TopicRoute) Broker(name string) (BrokerData, bool) {
 		return BrokerData{}, false
 	}
 	return r.Brokers[i], true
-}
-
-// Equal reports whether two routes say the same, in whatever order.
-func (r *TopicRoute) Equal(other *TopicRoute) bool {
-	return r.OrderConf == other.OrderConf &&
-		slices.Equal(r.sorted(), other.sorted()) &&
-		slices.EqualFunc(r.sortedBrokers(), other.sortedBrokers(), func(a, b BrokerData) bool {
-			return a.Cluster == b.Cluster && a.Name == b.Name && maps.Equal(a.Addrs, b.Addrs)
-		})
 }
 
 // WriteQueues are the queues that a producer of the topic may choose from, in
@@ -97,8 +86,4 @@ func (r *TopicRoute) ReadQueues(topic string) []MessageQueue {
 
 func (r *TopicRoute) sorted() []QueueData {
 	return slices.SortedFunc(slices.Values(r.Queues), func(a, b QueueData) int { return cmp.Compare(a.BrokerName, b.BrokerName) })
-}
-
-func (r *TopicRoute) sortedBrokers() []BrokerData {
-	return slices.SortedFunc(slices.Values(r.Brokers), func(a, b BrokerData) int { return strings.Compare(a.Name, b.Name) })
 }
