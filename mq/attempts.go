@@ -32,6 +32,7 @@ type attempts struct {
 	message message.Message        // of a batch, the first
 	batch   []*message.Message     // nil for a single message
 	given   *protocol.MessageQueue // the only choice, if not nil
+	reply   bool                   // a broker hands it to who asked
 	now     time.Time              // when the attempt began
 
 	ctx    context.Context // of the attempt
@@ -156,7 +157,11 @@ func (a *attempts) done(ctx context.Context, code protocol.ResponseCode, err err
 	}
 	if a.health != nil {
 		took := a.p.now().Sub(a.now)
-		a.p.faults.report(a.health, outcomeOf(ctx, code, err, took), took)
+		o := outcomeOf(ctx, code, err, took)
+		if a.refusedReply(code, err) {
+			o = answered
+		}
+		a.p.faults.report(a.health, o, took)
 	}
 	a.last = err
 	if a.made > 1 || code != protocol.Success {
@@ -184,8 +189,11 @@ func (a *attempts) done(ctx context.Context, code protocol.ResponseCode, err err
 //
 // Source: RocketMQ client/producer/DefaultMQProducer.java, retryResponseCodes.
 func (a *attempts) worthRetry(code protocol.ResponseCode, err error) bool {
-	if a.given != nil {
+	switch {
+	case a.given != nil:
 		return a.p.retrySameQueue && code == protocol.ConnectBroker
+	case a.refusedReply(code, err):
+		return false
 	}
 	others := a.route.others(a.queue.BrokerName)
 	switch code {
@@ -201,6 +209,12 @@ func (a *attempts) worthRetry(code protocol.ResponseCode, err error) bool {
 		return true
 	}
 	return others && slices.Contains(a.p.retryCodes, code)
+}
+
+// refusedReply reports whether the answer says that who asked does not take the
+// reply: it tells nothing about the broker, and others would say the same.
+func (a *attempts) refusedReply(code protocol.ResponseCode, err error) bool {
+	return a.reply && code == protocol.SystemError && !protocol.Overloaded(err)
 }
 
 // outcomeOf is what an answer tells about the broker. A sender whose own time

@@ -25,8 +25,11 @@ const propertyInstanceID = "INSTANCE_ID"
 // and dead letter topics the namespace stands before the group. What belongs to
 // the brokers themselves, and what has the namespace already, stays as it is.
 func (n namespace) wrap(name string) string {
+	if n == "" || name == "" || ofBrokers(name) {
+		return name
+	}
 	prefix, rest := cutRetryPrefix(name)
-	if n == "" || name == "" || ofBrokers(name) || strings.HasPrefix(rest, string(n)+"%") {
+	if strings.HasPrefix(rest, string(n)+"%") {
 		return name
 	}
 	return prefix + string(n) + "%" + rest
@@ -35,10 +38,10 @@ func (n namespace) wrap(name string) string {
 // unwrap is a name as the application knows it: names of other namespaces stay
 // as they are.
 func (n namespace) unwrap(name string) string {
-	prefix, rest := cutRetryPrefix(name)
 	if n == "" || ofBrokers(name) {
 		return name
 	}
+	prefix, rest := cutRetryPrefix(name)
 	rest, ok := strings.CutPrefix(rest, string(n)+"%")
 	if !ok {
 		return name

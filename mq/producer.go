@@ -426,7 +426,7 @@ func (p *Producer) send(ctx context.Context, m *message.Message, queue *protocol
 func (p *Producer) sendBy(ctx context.Context, a *attempts) (SendResult, error) {
 	var key string
 	a.message.Properties, key = uniqueIDs().AddTo(p.ns.mark(a.message.Properties))
-	reply := isReply(&a.message)
+	a.reply = isReply(&a.message)
 	req := p.sendRequest(a.message.Topic, a.now)
 	topic := req.Message.Topic
 	req.Message = a.message
@@ -439,7 +439,7 @@ func (p *Producer) sendBy(ctx context.Context, a *attempts) (SendResult, error) 
 	var r SendResult
 	for a.next(ctx) {
 		req.QueueID = a.queue.QueueID
-		resp, err := a.sendMessage(req, reply)
+		resp, err := a.sendMessage(req)
 		var attempt SendResult
 		if a.done(ctx, resp.Code, err) {
 			attempt = a.result(key, resp.Code)
@@ -455,8 +455,8 @@ func (p *Producer) sendBy(ctx context.Context, a *attempts) (SendResult, error) 
 }
 
 // sendMessage makes the attempt. A reply goes to who asked.
-func (a *attempts) sendMessage(req protocol.SendMessageRequest, reply bool) (protocol.SendMessageResponse, error) {
-	if reply {
+func (a *attempts) sendMessage(req protocol.SendMessageRequest) (protocol.SendMessageResponse, error) {
+	if a.reply {
 		return a.broker.SendReplyMessage(a.ctx, req)
 	}
 	return a.broker.SendMessage(a.ctx, req)

@@ -393,6 +393,27 @@ func TestReplyCompressed(t *testing.T) {
 	require.NotZero(t, reply.SysFlag&message.FlagCompressed)
 }
 
+// TestReplyRefusedByWhoAsked sends a reply that nobody waits for, where there are
+// several brokers: each would say the same, and none is to be avoided for it.
+func TestReplyRefusedByWhoAsked(t *testing.T) {
+	w := openTown(t, map[string]store.Config{"a": {}, "b": {}})
+	p := w.producer(t, ProducerConfig{})
+	m, err := CreateReply(&message.MessageExt{Message: message.Message{
+		Properties: "CLUSTER\x01DefaultCluster\x02CORRELATION_ID\x011\x02REPLY_TO_CLIENT\x01" + message.Properties(p.instance.key.id),
+	}}, []byte("x"))
+	require.NoError(t, err)
+	for range 4 {
+		_, err = p.Send(t.Context(), m)
+		var e *SendError
+		require.ErrorAs(t, err, &e)
+		require.Equal(t, 1, e.Attempts)
+		require.ErrorContains(t, err, "nobody waits")
+	}
+	for _, h := range p.routes.known(m.Topic).health {
+		require.Zero(t, h.fails.Load())
+	}
+}
+
 func TestCreateReply(t *testing.T) {
 	request := func(properties ...string) *message.MessageExt {
 		return &message.MessageExt{Message: *text(t, "t", "question", properties...)}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -319,5 +320,5 @@ func TestBrokerChoosesQueue(t *testing.T) {
 	require.NoError(t, err)
 	id, _ := stored.Properties.Get("REAL_QID")
 	require.Contains(t, []string{"0", "1", "2"}, id, "a message that waits has its queue already")
-	require.Equal(t, id, string('0'+rune(r.Queue.QueueID)))
+	require.Equal(t, id, strconv.Itoa(int(r.Queue.QueueID)))
 }
