@@ -33,7 +33,7 @@ var ErrTooManySends = errors.New("too many sends under way")
 // The message may be used again on return, but its body must not change before
 // done is called. Close waits for all calls of done, so done must not call it.
 func (p *Producer) SendAsync(ctx context.Context, m *message.Message, done func(SendResult, error)) {
-	if err := p.checkMessage(m); err != nil {
+	if err := p.check(m); err != nil {
 		p.call(done, SendResult{}, err)
 		return
 	}
@@ -173,7 +173,7 @@ func (f *Future) Wait(ctx context.Context) (SendResult, error) {
 // says that the broker took it. Under FlushSync it is on disk with the next sync;
 // a crash before that loses it. In other respects it is Send.
 func (p *Producer) SendOneway(ctx context.Context, m *message.Message) error {
-	if err := p.checkMessage(m); err != nil {
+	if err := p.check(m); err != nil {
 		return err
 	}
 	own := *m

@@ -211,12 +211,6 @@ func (a *attempts) worthRetry(code protocol.ResponseCode, err error) bool {
 	return others && slices.Contains(a.p.retryCodes, code)
 }
 
-// refusedReply reports whether the answer says that who asked does not take the
-// reply: it tells nothing about the broker, and others would say the same.
-func (a *attempts) refusedReply(code protocol.ResponseCode, err error) bool {
-	return a.reply && code == protocol.SystemError && !protocol.Overloaded(err)
-}
-
 // outcomeOf is what an answer tells about the broker. A sender whose own time
 // ended early tells nothing.
 func outcomeOf(ctx context.Context, code protocol.ResponseCode, err error, took time.Duration) outcome {

@@ -137,7 +137,7 @@ func (p *Producer) sendEncoded(ctx context.Context, ms []*message.Message, body 
 ) ([]SendResult, error) {
 	first := ms[0]
 	now := p.now()
-	req := protocol.SendMessageBatchRequest{SendMessageRequest: p.sendRequest(first.Topic, now)}
+	req := protocol.SendMessageBatchRequest{SendMessageRequest: p.request(first.Topic, now)}
 	req.Message.Body = body
 	if !waits(first.Properties) {
 		req.Message.Properties = noWait

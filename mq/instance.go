@@ -21,6 +21,10 @@ var ErrGroupExists = errors.New("the producer group has been created before")
 // clientTimeout limits what an instance asks of brokers and name service by itself.
 const clientTimeout = 3 * time.Second
 
+// checker asks an application what became of a transaction. It returns as soon
+// as the question is accepted.
+type checker func(context.Context, protocol.CheckTransactionStateRequest) error
+
 // instance is what brokers know as one client: the producers that share a client
 // id, at most one of each group. It keeps itself registered at all brokers,
 // refreshes the routes that its producers use, and passes on what brokers ask.
@@ -206,10 +210,10 @@ func (in *instance) CheckTransactionState(ctx context.Context, req protocol.Chec
 	in.mu.Lock()
 	p := in.producers[req.Group]
 	in.mu.Unlock()
-	if p == nil || p.check == nil {
+	if p == nil || p.checker == nil {
 		return &protocol.Error{Code: protocol.SystemError, Remark: "client " + in.key.id + " has no producer of group " + req.Group + " that knows transactions"}
 	}
-	return p.check(ctx, req)
+	return p.checker(ctx, req)
 }
 
 // PushReplyMessage passes the reply on to who waits for it.

@@ -23,8 +23,8 @@ type pendingRequests struct {
 	byID map[string]*pendingRequest // by correlation id
 }
 
-// pendingRequest is one of them. Whoever takes it out of the table calls end,
-// which does not block: it is called once.
+// pendingRequest is one of them. Whoever takes it out of the table calls end, once.
+// That does not block, and counts the owner's requests down, which add counted up.
 type pendingRequest struct {
 	owner *Producer
 	end   func(*message.MessageExt, error)
@@ -39,6 +39,7 @@ func (t *pendingRequests) add(id string, r *pendingRequest) error {
 	if err := r.owner.running(); err != nil {
 		return err
 	}
+	r.owner.requests.Add(1)
 	if t.byID == nil {
 		t.byID = map[string]*pendingRequest{}
 	}

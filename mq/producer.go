@@ -224,10 +224,6 @@ type SendResult struct {
 	Tried    []string // the broker of each, in order; nil when there was one
 }
 
-// checker asks an application what became of a transaction. It returns as soon
-// as the question is accepted.
-type checker func(context.Context, protocol.CheckTransactionStateRequest) error
-
 // Producer sends messages. Its methods may be called concurrently; messages
 // that one goroutine sends to one queue keep their order. It has a goroutine that
 // keeps it known to the brokers, which producers of one InstanceName share, and
@@ -250,9 +246,9 @@ type Producer struct {
 	retrySameQueue  bool
 	attemptTimeout  time.Duration
 
-	instance  *instance
-	check     checker        // nil: knows no transactions
-	callbacks sync.WaitGroup // of requests
+	instance *instance
+	checker  checker        // nil: knows no transactions
+	requests sync.WaitGroup // that have not ended, callbacks included
 
 	routes  routeCache
 	faults  *faultTable // nil when switched off
@@ -281,7 +277,7 @@ func newProducer(cfg ProducerConfig, check checker) (*Producer, error) {
 	}
 	ns := namespace(cfg.Namespace)
 	p := &Producer{
-		group: cfg.Group, ns: ns, unitMode: cfg.UnitMode, check: check, maxSize: cfg.MaxMessageSize,
+		group: cfg.Group, ns: ns, unitMode: cfg.UnitMode, checker: check, maxSize: cfg.MaxMessageSize,
 		retries: cfg.Retries, retryCodes: slices.Clone(cfg.RetryCodes), retryNotStoreOK: cfg.RetryNotStoreOK,
 		retrySameQueue: cfg.RetrySameQueue,
 		attemptTimeout: cfg.AttemptTimeout,
@@ -328,7 +324,7 @@ func (p *Producer) Close() error {
 		p.state.Store(uint32(StateShutdownAlready))
 		p.permits.close()
 		p.instance.requests.abandon(p)
-		p.callbacks.Wait()
+		p.requests.Wait()
 		p.unwatch()
 		if p.faults != nil {
 			p.faults.close()
@@ -376,7 +372,7 @@ func (p *Producer) Queues(ctx context.Context, topic string) ([]protocol.Message
 // failed is opened again. The error tells of the last attempt only; CodeOf gives
 // its code.
 func (p *Producer) Send(ctx context.Context, m *message.Message) (SendResult, error) {
-	if err := p.checkMessage(m); err != nil {
+	if err := p.check(m); err != nil {
 		return SendResult{}, err
 	}
 	return p.send(ctx, m, nil)
@@ -391,9 +387,9 @@ func (p *Producer) SendToQueue(ctx context.Context, m *message.Message, q protoc
 	return p.send(ctx, m, &q)
 }
 
-// checkFor is checkMessage for a message that goes to a given queue.
+// checkFor is check for a message that goes to a given queue.
 func (p *Producer) checkFor(m *message.Message, q protocol.MessageQueue) error {
-	if err := p.checkMessage(m); err != nil {
+	if err := p.check(m); err != nil {
 		return err
 	}
 	if p.ns.unwrap(q.Topic) != p.ns.unwrap(m.Topic) {
@@ -406,7 +402,7 @@ func notOfQueue(topic string, q protocol.MessageQueue) error {
 	return &message.IllegalError{Field: "topic", Value: topic, Reason: "is not the queue's, which is " + q.Topic}
 }
 
-func (p *Producer) checkMessage(m *message.Message) error {
+func (p *Producer) check(m *message.Message) error {
 	if err := p.running(); err != nil {
 		return err
 	}
@@ -427,7 +423,7 @@ func (p *Producer) sendBy(ctx context.Context, a *attempts) (SendResult, error) 
 	var key string
 	a.message.Properties, key = uniqueIDs().AddTo(p.ns.mark(a.message.Properties))
 	a.reply = isReply(&a.message)
-	req := p.sendRequest(a.message.Topic, a.now)
+	req := p.request(a.message.Topic, a.now)
 	topic := req.Message.Topic
 	req.Message = a.message
 	req.Message.Topic = topic
@@ -454,16 +450,8 @@ func (p *Producer) sendBy(ctx context.Context, a *attempts) (SendResult, error) 
 	return r, a.err()
 }
 
-// sendMessage makes the attempt. A reply goes to who asked.
-func (a *attempts) sendMessage(req protocol.SendMessageRequest) (protocol.SendMessageResponse, error) {
-	if a.reply {
-		return a.broker.SendReplyMessage(a.ctx, req)
-	}
-	return a.broker.SendMessage(a.ctx, req)
-}
-
-// sendRequest is a request without its message, in the names that brokers know.
-func (p *Producer) sendRequest(topic string, now time.Time) protocol.SendMessageRequest {
+// request is a request without its message, in the names that brokers know.
+func (p *Producer) request(topic string, now time.Time) protocol.SendMessageRequest {
 	return protocol.SendMessageRequest{
 		Group:                 p.ns.wrap(p.group),
 		Message:               message.Message{Topic: p.ns.wrap(topic)},

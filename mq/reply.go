@@ -65,3 +65,17 @@ func isReply(m *message.Message) bool {
 	kind, _ := m.Properties.Get(protocol.PropertyMessageType)
 	return kind == protocol.MessageTypeReply
 }
+
+// sendMessage makes the attempt. A reply goes to who asked.
+func (a *attempts) sendMessage(req protocol.SendMessageRequest) (protocol.SendMessageResponse, error) {
+	if a.reply {
+		return a.broker.SendReplyMessage(a.ctx, req)
+	}
+	return a.broker.SendMessage(a.ctx, req)
+}
+
+// refusedReply reports whether the answer says that who asked does not take the
+// reply: it tells nothing about the broker, and others would say the same.
+func (a *attempts) refusedReply(code protocol.ResponseCode, err error) bool {
+	return a.reply && code == protocol.SystemError && !protocol.Overloaded(err)
+}

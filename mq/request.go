@@ -45,10 +45,10 @@ func (e *RequestError) Unwrap() error { return e.Err }
 //
 // Source: RocketMQ client/impl/producer/DefaultMQProducerImpl.java, request.
 func (p *Producer) Request(ctx context.Context, m *message.Message) (*message.MessageExt, error) {
-	if err := p.checkMessage(m); err != nil {
+	if err := p.check(m); err != nil {
 		return nil, err
 	}
-	return p.request(ctx, m, nil)
+	return p.exchange(ctx, m, nil)
 }
 
 // RequestToQueue is Request by a message to a given queue, like SendToQueue.
@@ -56,7 +56,7 @@ func (p *Producer) RequestToQueue(ctx context.Context, m *message.Message, q pro
 	if err := p.checkFor(m, q); err != nil {
 		return nil, err
 	}
-	return p.request(ctx, m, &q)
+	return p.exchange(ctx, m, &q)
 }
 
 // RequestSelected is Request by a message to the queue that the selector chooses
@@ -66,7 +66,7 @@ func (p *Producer) RequestSelected(ctx context.Context, m *message.Message, sele
 	if err != nil {
 		return nil, err
 	}
-	return p.request(ctx, m, &q)
+	return p.exchange(ctx, m, &q)
 }
 
 // RequestAsync is Request with a callback: done gets what Request would return,
@@ -78,7 +78,7 @@ func (p *Producer) RequestSelected(ctx context.Context, m *message.Message, sele
 // logged. Close ends requests that wait, with message.ErrClosed, and waits for all
 // calls of done, so done must not call it.
 func (p *Producer) RequestAsync(ctx context.Context, m *message.Message, done func(*message.MessageExt, error)) {
-	if err := p.checkMessage(m); err != nil {
+	if err := p.check(m); err != nil {
 		p.contain(func() { done(nil, err) })
 		return
 	}
@@ -146,7 +146,7 @@ func (p *Producer) ask(ctx context.Context, m *message.Message) (*question, erro
 			return nil, err
 		}
 	}
-	if err := p.checkMessage(&own); err != nil { // there is more of it now
+	if err := p.check(&own); err != nil { // there is more of it now
 		return nil, err
 	}
 	if p.routes.known(p.ns.unwrap(own.Topic)) == nil {
@@ -155,8 +155,8 @@ func (p *Producer) ask(ctx context.Context, m *message.Message) (*question, erro
 	return q, nil
 }
 
-// request sends a message that was checked and waits for the reply.
-func (p *Producer) request(ctx context.Context, m *message.Message, queue *protocol.MessageQueue) (*message.MessageExt, error) {
+// exchange sends a message that was checked and waits for the reply.
+func (p *Producer) exchange(ctx context.Context, m *message.Message, queue *protocol.MessageQueue) (*message.MessageExt, error) {
 	ctx, cancel := withDeadline(ctx)
 	defer cancel()
 	q, err := p.ask(ctx, m)
@@ -169,7 +169,10 @@ func (p *Producer) request(ctx context.Context, m *message.Message, queue *proto
 	}
 	ended := make(chan outcome, 1)
 	err = p.instance.requests.add(q.id, &pendingRequest{
-		owner: p, end: func(reply *message.MessageExt, err error) { ended <- outcome{reply, err} },
+		owner: p, end: func(reply *message.MessageExt, err error) {
+			defer p.requests.Done()
+			ended <- outcome{reply, err}
+		},
 	})
 	if err != nil {
 		return nil, err
@@ -183,7 +186,7 @@ func (p *Producer) request(ctx context.Context, m *message.Message, queue *proto
 	return r.reply, nil
 }
 
-// requestAsync is request with a callback.
+// requestAsync is exchange with a callback.
 func (p *Producer) requestAsync(ctx context.Context, m *message.Message, queue *protocol.MessageQueue, done func(*message.MessageExt, error)) {
 	ctx, cancel := withDeadline(ctx)
 	q, err := p.ask(ctx, m)
@@ -211,20 +214,15 @@ func (p *Producer) await(ctx context.Context, cancel context.CancelFunc, q *ques
 
 // callBack has done called, in a goroutine, when the request ends.
 func (p *Producer) callBack(q *question, done func(*message.MessageExt, error)) error {
-	p.callbacks.Add(1)
-	err := p.instance.requests.add(q.id, &pendingRequest{owner: p, end: func(reply *message.MessageExt, err error) {
+	return p.instance.requests.add(q.id, &pendingRequest{owner: p, end: func(reply *message.MessageExt, err error) {
 		go func() {
-			defer p.callbacks.Done()
+			defer p.requests.Done()
 			if err != nil {
 				err = q.failed(err)
 			}
 			p.contain(func() { done(reply, err) })
 		}()
 	}})
-	if err != nil {
-		p.callbacks.Done()
-	}
-	return err
 }
 
 // withDeadline gives ctx the default deadline where it has none.

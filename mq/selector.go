@@ -67,7 +67,7 @@ func (p *Producer) SendSelected(ctx context.Context, m *message.Message, selecto
 
 // checkAndChoose is choose for a message that was not checked.
 func (p *Producer) checkAndChoose(ctx context.Context, m *message.Message, selector QueueSelector, key string) (protocol.MessageQueue, error) {
-	if err := p.checkMessage(m); err != nil {
+	if err := p.check(m); err != nil {
 		return protocol.MessageQueue{}, err
 	}
 	return p.choose(ctx, m, selector, key)
