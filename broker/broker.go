@@ -26,7 +26,6 @@ type Broker struct {
 	perm           protocol.Perm
 	acceptFrom     time.Time
 	maxSendWait    time.Duration
-	now            func() time.Time
 	dedup          *dedup // nil when off
 	autoCreate     bool
 	queueNums      int32
@@ -34,6 +33,8 @@ type Broker struct {
 	topics         *topicTable
 	groups         *groupTable
 	autoGroup      bool
+	storeReplies   bool
+	now            func() time.Time
 	offsets        *offsetTable
 	clients        clientTable
 	announceMu     sync.Mutex // keeps registrations in the order of the changes
@@ -60,7 +61,8 @@ func New(ctx context.Context, cfg Config) (*Broker, error) {
 		name: cfg.Name, cluster: cfg.Cluster,
 		store: cfg.Store, host: cfg.Store.StoreHost(), names: cfg.NameService, log: cfg.Logger,
 		autoCreate: !cfg.NoAutoCreateTopic, autoGroup: !cfg.NoAutoCreateGroup, queueNums: cfg.TopicQueueNums,
-		perm: cfg.Permission, acceptFrom: cfg.AcceptSendFrom, maxSendWait: cfg.MaxSendWait, now: cfg.Now,
+		perm: cfg.Permission, acceptFrom: cfg.AcceptSendFrom, maxSendWait: cfg.MaxSendWait,
+		storeReplies: !cfg.NoStoreReply, now: cfg.Now,
 		closing: make(chan struct{}),
 	}
 	if !cfg.NoClusterProperty {
@@ -126,6 +128,9 @@ func (b *Broker) announce(ctx context.Context) error {
 	defer b.announceMu.Unlock()
 	topics := b.topics.all()
 	if t, ok := b.template(protocol.TemplateTopic); ok {
+		topics = append(topics, t)
+	}
+	if t := b.replyTopic(); !b.topics.has(t.Name) {
 		topics = append(topics, t)
 	}
 	for i := range topics {
