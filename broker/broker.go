@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/pocketmq/pocketmq/message"
 	"github.com/pocketmq/pocketmq/protocol"
@@ -38,13 +40,18 @@ type Broker struct {
 	stopOffsetsRun func() // ends the goroutine that saves offsets
 	delays         *delays
 	stopDelaysRun  func() error // ends the goroutine that delivers, and saves
+
+	consumedByGroups store.Consumed // by the groups that count
+	runtime          *runtimeInfo
+	now              func() time.Time
 }
 
 var _ protocol.Broker = (*Broker)(nil)
 
-// New reads topics and offsets, adopts topics that only the store knows, registers
-// with the name service, and begins to deliver delayed messages. An error matches message.ErrCorrupt when a
-// file and its backup are both damaged.
+// New reads topics and offsets, forgets those of deleted topics, adopts topics that
+// only the store knows, registers with the name service, and begins to deliver
+// delayed messages. An error matches message.ErrCorrupt when a file and its backup
+// are both damaged.
 func New(ctx context.Context, cfg Config) (*Broker, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
@@ -52,7 +59,7 @@ func New(ctx context.Context, cfg Config) (*Broker, error) {
 	}
 	b := &Broker{
 		name: cfg.Name, cluster: cfg.Cluster,
-		store: cfg.Store, host: cfg.Store.StoreHost(), names: cfg.NameService, log: cfg.Logger,
+		store: cfg.Store, host: cfg.Store.StoreHost(), names: cfg.NameService, log: cfg.Logger, now: cfg.Now,
 		autoCreate: !cfg.NoAutoCreateTopic, autoGroup: !cfg.NoAutoCreateGroup, queueNums: cfg.TopicQueueNums,
 		closing: make(chan struct{}),
 	}
@@ -77,6 +84,11 @@ func New(ctx context.Context, cfg Config) (*Broker, error) {
 	if b.offsets, err = openOffsets(cfg.Store); err != nil {
 		return nil, err
 	}
+	if err = b.offsets.removeDeleted(b.topics); err != nil {
+		return nil, err
+	}
+	b.consumedByGroups = b.offsets.consumed(slices.Clone(cfg.RetentionGroups))
+	b.runtime = newRuntimeInfo(cfg.Now)
 	if b.delays, err = openDelays(cfg); err != nil {
 		return nil, err
 	}
@@ -85,7 +97,7 @@ func New(ctx context.Context, cfg Config) (*Broker, error) {
 	}
 	b.stopOffsetsRun = b.offsets.run(cfg.OffsetPersistInterval, cfg.Logger)
 	b.stopDelaysRun = b.delays.run()
-	b.store.SetConsumed(b.consumed(slices.Clone(cfg.RetentionGroups)))
+	b.store.SetConsumed(b.consumed)
 	return b, nil
 }
 
@@ -93,15 +105,16 @@ func New(ctx context.Context, cfg Config) (*Broker, error) {
 func (b *Broker) Name() string { return b.name }
 
 // consumed is the broker's store.Consumed: groups have consumed what they have
-// committed, and a delayed message is consumed when it is delivered.
-func (b *Broker) consumed(groups []string) store.Consumed {
-	byGroups := b.offsets.consumed(groups)
-	return func(topic string, queueID int32) (message.QueueOffset, bool) {
-		if topic == message.ScheduleTopic {
-			return b.delays.consumed(queueID), true
-		}
-		return byGroups(topic, queueID)
+// committed, a delayed message is consumed when it is delivered, and what is left of
+// a deleted topic was consumed by all.
+func (b *Broker) consumed(topic string, queueID int32) (message.QueueOffset, bool) {
+	switch {
+	case topic == message.ScheduleTopic:
+		return b.delays.consumed(queueID), true
+	case b.topics.isDeleted(topic):
+		return math.MaxInt64, true
 	}
+	return b.consumedByGroups(topic, queueID)
 }
 
 // announce tells the name service which topics there are now.

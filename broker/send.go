@@ -25,12 +25,23 @@ const (
 // topic, with its topic and queue in the properties REAL_TOPIC and REAL_QID, and
 // is put into its queue when it is due. Log and queue offset of the response are
 // those of the waiting message, its QueueID is the real one.
+//
+// A message to a topic that has MaxDepth messages is refused with FlowControl and a
+// *message.LimitError. No send makes more than that: while others are under way, one
+// may be refused although up to as many messages are missing. What the broker puts
+// there by itself, delayed messages that are due and those that were sent back,
+// counts and is not refused.
 func (b *Broker) SendMessage(ctx context.Context, req protocol.SendMessageRequest) (protocol.SendMessageResponse, error) {
 	inner, err := b.admit(ctx, &req)
 	if err != nil {
 		return protocol.SendMessageResponse{Code: protocol.CodeOf(err)}, err
 	}
+	depth, err := b.reserve(req.Message.Topic, 1)
+	if err != nil {
+		return protocol.SendMessageResponse{Code: protocol.CodeOf(err)}, err
+	}
 	res, err := b.store.PutMessage(ctx, &inner)
+	depth.done(1)
 	code, err := answerPut(&res, err)
 	if !code.Stored() {
 		return protocol.SendMessageResponse{Code: code}, err
@@ -62,7 +73,12 @@ func (b *Broker) SendMessageBatch(ctx context.Context, req protocol.SendMessageB
 	if err != nil {
 		return protocol.SendMessageBatchResponse{Code: protocol.CodeOf(err)}, err
 	}
+	depth, n, err := b.reserveBatch(inner.Topic, inner.Body)
+	if err != nil {
+		return protocol.SendMessageBatchResponse{Code: protocol.CodeOf(err)}, err
+	}
 	res, err := b.store.PutMessages(ctx, &message.MessageExtBatch{MessageExtBrokerInner: inner})
+	depth.done(n)
 	code, err := answerPut(&res, err)
 	if !code.Stored() {
 		return protocol.SendMessageBatchResponse{Code: code}, err

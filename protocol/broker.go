@@ -48,6 +48,7 @@ type Broker interface {
 
 	Retries
 	Clients
+	Admin
 }
 
 // SendMessageRequest is one message on its way to a queue.
