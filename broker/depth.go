@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"context"
 	"sync"
 	"sync/atomic"
 
@@ -75,7 +76,7 @@ func (t *topicTable) limitDepths(table map[string]protocol.TopicConfig) {
 
 // reserve takes room for n messages of a topic. The limit, nil for a topic that has
 // none, hears of the end of their put.
-func (b *Broker) reserve(topic string, n int64) (*depthLimit, error) {
+func (b *Broker) reserve(ctx context.Context, topic string, n int64) (*depthLimit, error) {
 	d := (*b.topics.depths.Load())[topic]
 	if d == nil || d.take(n) {
 		return d, nil
@@ -84,6 +85,9 @@ func (b *Broker) reserve(topic string, n int64) (*depthLimit, error) {
 	defer d.mu.Unlock()
 	if d.take(n) { // another sender has measured
 		return d, nil
+	}
+	if err := b.store.WaitDispatched(ctx, b.topics.deletedBefore(topic)); err != nil { // else what was deleted would count
+		return nil, readError(err)
 	}
 	finished := d.finished.Load()
 	depth := b.depth(topic)
@@ -97,14 +101,14 @@ func (b *Broker) reserve(topic string, n int64) (*depthLimit, error) {
 }
 
 // reserveBatch is reserve for the messages of a batch's body.
-func (b *Broker) reserveBatch(topic string, body []byte) (d *depthLimit, n int64, err error) {
+func (b *Broker) reserveBatch(ctx context.Context, topic string, body []byte) (d *depthLimit, n int64, err error) {
 	if (*b.topics.depths.Load())[topic] == nil {
 		return nil, 0, nil
 	}
 	for range message.BatchElements(body) { // they have been looked at before
 		n++
 	}
-	d, err = b.reserve(topic, n)
+	d, err = b.reserve(ctx, topic, n)
 	return d, n, err
 }
 

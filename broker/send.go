@@ -36,7 +36,7 @@ func (b *Broker) SendMessage(ctx context.Context, req protocol.SendMessageReques
 	if err != nil {
 		return protocol.SendMessageResponse{Code: protocol.CodeOf(err)}, err
 	}
-	depth, err := b.reserve(req.Message.Topic, 1)
+	depth, err := b.reserve(ctx, req.Message.Topic, 1)
 	if err != nil {
 		return protocol.SendMessageResponse{Code: protocol.CodeOf(err)}, err
 	}
@@ -73,7 +73,7 @@ func (b *Broker) SendMessageBatch(ctx context.Context, req protocol.SendMessageB
 	if err != nil {
 		return protocol.SendMessageBatchResponse{Code: protocol.CodeOf(err)}, err
 	}
-	depth, n, err := b.reserveBatch(inner.Topic, inner.Body)
+	depth, n, err := b.reserveBatch(ctx, inner.Topic, inner.Body)
 	if err != nil {
 		return protocol.SendMessageBatchResponse{Code: protocol.CodeOf(err)}, err
 	}
