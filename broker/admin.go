@@ -123,7 +123,8 @@ func (b *Broker) DeleteGroup(_ context.Context, group string) error {
 	return b.saveNow()
 }
 
-// ViewMessage returns the message of an id.
+// ViewMessage returns the message of an id: also one of a RocketMQ broker that had
+// the directory, as the record tells.
 //
 // Source: RocketMQ broker/processor/QueryMessageProcessor.java, viewMessageById;
 // there whatever looks like a record at the offset is an answer.
@@ -131,12 +132,12 @@ func (b *Broker) ViewMessage(ctx context.Context, id message.OffsetMessageID) (m
 	if err := b.open(); err != nil {
 		return message.MessageExt{}, err
 	}
-	if id.Host != b.host {
+	m, err := b.store.LookMessageByOffset(ctx, id.Offset)
+	switch {
+	case err == nil && m.OffsetMessageID() != id, errors.Is(err, message.ErrOffsetNotFound) && id.Host != b.host:
 		return message.MessageExt{}, refuse(protocol.SystemError, "", &message.IllegalError{
 			Field: "message id", Value: id.String(), Reason: "is of the store " + id.Host.String() + ", this is " + b.host.String()})
-	}
-	m, err := b.store.LookMessageByOffset(ctx, id.Offset)
-	if err != nil {
+	case err != nil:
 		return message.MessageExt{}, viewError(ctx, id, err)
 	}
 	begins, err := b.store.BeginsRecord(ctx, &m, id.Offset)

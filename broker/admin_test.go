@@ -346,6 +346,7 @@ func TestViewMessage(t *testing.T) {
 		{"far behind", message.OffsetMessageID{Host: host, Offset: 1 << 60}, message.ErrOffsetNotFound},
 		{"negative", message.OffsetMessageID{Host: host, Offset: -1}, message.ErrOffsetNotFound},
 		{"another store", message.OffsetMessageID{Host: foreign, Offset: 0}, message.ErrIllegal},
+		{"another store, and between", message.OffsetMessageID{Host: foreign, Offset: 1}, message.ErrIllegal},
 	} {
 		_, err := b.ViewMessage(ctx, test.id)
 		require.ErrorIs(t, err, protocol.SystemError, test.name)
@@ -362,6 +363,21 @@ func TestViewMessage(t *testing.T) {
 	require.ErrorIs(t, err, message.ErrCorrupt)
 	_, err = b.ViewMessage(ctx, second.MessageID)
 	require.NoError(t, err)
+}
+
+// TestViewOfOtherBroker finds a message that was stored when another broker had the
+// directory, by the id that it gave.
+func TestViewOfOtherBroker(t *testing.T) {
+	b := openBroker(t, Config{})
+	var inner message.MessageExtBrokerInner
+	inner.Topic, inner.Body, inner.StoreHost = "orders", []byte("x"), message.Host{Addr: netip.MustParseAddr("10.0.0.1"), Port: 10911}
+	res, err := b.store.PutMessage(t.Context(), &inner)
+	require.NoError(t, err)
+	m, err := b.ViewMessage(t.Context(), message.OffsetMessageID{Host: inner.StoreHost, Offset: res.LogOffset})
+	require.NoError(t, err)
+	require.Equal(t, "x", string(m.Body))
+	_, err = b.ViewMessage(t.Context(), message.OffsetMessageID{Host: b.host, Offset: res.LogOffset})
+	require.ErrorIs(t, err, message.ErrIllegal)
 }
 
 // TestViewWithoutQueue finds what no consume queue knows by reading the log.

@@ -98,10 +98,7 @@ func (b *Broker) earliest(ctx context.Context, q store.KeyQuery) ([]message.Mess
 // hasWord and hasUniqueKey tell the two kinds of keys apart, which share an index.
 func hasWord(m *message.MessageExt, key string) bool { return slices.Contains(m.Keys(), key) }
 
-func hasUniqueKey(m *message.MessageExt, key string) bool {
-	unique, ok := m.Properties.Get(message.PropertyUniqueKey)
-	return ok && unique == key
-}
+func hasUniqueKey(m *message.MessageExt, key string) bool { return m.UniqueKey() == key }
 
 // byKey is store.QueryMessage, copied, without what lacks the key or is of a topic
 // that was deleted.

@@ -3,6 +3,7 @@ package mq
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 
 	"github.com/pocketmq/pocketmq/message"
@@ -54,8 +55,8 @@ func (a *Admin) received(m *message.MessageExt, broker string) (*message.Message
 }
 
 // ViewMessage returns the message of an offset message id, as sends return it: it
-// asks the broker whose address is in the id. The error matches protocol.NoMessage
-// for a text that is no such id, and for one of no broker there is; else see
+// asks the broker whose address is in the id, or all when none has it. The error matches protocol.NoMessage
+// for a text that is no such id, and for one that leads nowhere; else see
 // protocol.Admin.
 //
 // Source: RocketMQ client/impl/MQAdminImpl.java, viewMessage.
@@ -68,18 +69,38 @@ func (a *Admin) ViewMessage(ctx context.Context, id string) (*message.MessageExt
 	if err != nil {
 		return nil, notAsked(err)
 	}
-	i := slices.IndexFunc(brokers, func(b protocol.BrokerData) bool { return b.Addrs[protocol.MasterID] == parsed.Host.String() })
-	if i < 0 {
-		return nil, &protocol.Error{Code: protocol.NoMessage, Err: &message.IllegalError{
-			Field: "message id", Value: id, Reason: "is of no broker there is: its address is " + parsed.Host.String()}}
+	asked := slices.DeleteFunc(slices.Clone(brokers), func(b protocol.BrokerData) bool { return b.Addrs[protocol.MasterID] != parsed.Host.String() })
+	if len(asked) == 0 {
+		return a.viewForeign(ctx, brokers, parsed)
 	}
 	var found *message.MessageExt
-	err = a.each(ctx, brokers[i:i+1], protocol.NoCode, func(name string, b protocol.Broker) error {
+	err = a.each(ctx, asked, protocol.NoCode, func(name string, b protocol.Broker) error {
 		m, err := b.ViewMessage(ctx, parsed)
 		if err == nil {
 			found, err = a.received(&m, name)
 		}
 		return err
 	})
+	return found, err
+}
+
+// viewForeign looks for the message of an id with an address that no broker has:
+// one may have the directory of another.
+func (a *Admin) viewForeign(ctx context.Context, brokers []protocol.BrokerData, id message.OffsetMessageID) (*message.MessageExt, error) {
+	var found *message.MessageExt
+	err := a.each(ctx, brokers, protocol.NoCode, func(name string, b protocol.Broker) error {
+		m, err := b.ViewMessage(ctx, id)
+		switch {
+		case err == nil:
+			found, err = a.received(&m, name)
+		case errors.Is(err, message.ErrIllegal):
+			err = nil // it is not here
+		}
+		return err
+	})
+	if found == nil && err == nil {
+		err = &protocol.Error{Code: protocol.NoMessage, Err: &message.IllegalError{
+			Field: "message id", Value: id.String(), Reason: "is of no broker there is: its address is " + id.Host.String()}}
+	}
 	return found, err
 }

@@ -47,8 +47,8 @@ type Admin interface {
 	// is compressed if the message's SysFlag says so. An error matches QueryNotFound
 	// when there is none. What was sent a moment ago may not be indexed yet.
 	QueryMessage(ctx context.Context, req QueryMessageRequest) ([]message.MessageExt, error)
-	// ViewMessage returns the message that begins at the offset of an id that this
-	// broker gave. The error matches SystemError, and message.ErrOffsetNotFound when
+	// ViewMessage returns the message that begins at the offset of an id, if it has
+	// the id's store host. The error matches SystemError, and message.ErrOffsetNotFound when
 	// no message begins there, message.ErrCorrupt when it is damaged, or
 	// message.ErrIllegal when the id is of another store.
 	ViewMessage(ctx context.Context, id message.OffsetMessageID) (message.MessageExt, error)
