@@ -7,6 +7,7 @@ import (
 	"os"
 	"regexp"
 	"strconv"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -17,17 +18,17 @@ import (
 	"github.com/pocketmq/pocketmq/store"
 )
 
-// clockedBroker is a broker whose store's clock is the test's: each message is
-// stored a second after the one before.
-func clockedBroker(t *testing.T, cfg store.Config) (*Broker, *time.Time) {
+// clockedBroker is a broker whose store's clock, in ms, is the test's.
+func clockedBroker(t *testing.T, cfg store.Config) (*Broker, *atomic.Int64) {
 	t.Helper()
-	now := time.UnixMilli(1_700_000_000_000)
+	now := &atomic.Int64{}
+	now.Store(t0)
 	cfg.Flush, cfg.SegmentSize, cfg.ConsumeQueueFileSize, cfg.MaxBodySize = store.FlushAsync, 1<<20, 100*20, 128<<10
-	cfg.Now = func() time.Time { return now }
+	cfg.Now = func() time.Time { return time.UnixMilli(now.Load()) }
 	s, err := store.Open(t.Context(), t.TempDir(), cfg)
 	require.NoError(t, err)
 	t.Cleanup(func() { s.Close() })
-	return openBroker(t, Config{Store: s}), &now
+	return openBroker(t, Config{Store: s}), now
 }
 
 const t0 = 1_700_000_000_000
@@ -111,7 +112,7 @@ func TestResetOffset(t *testing.T) {
 	b, now := clockedBroker(t, store.Config{})
 	createTopic(t, b, "orders", 2)
 	for i := range 10 {
-		*now = time.UnixMilli(t0 + int64(i)*1000)
+		now.Store(t0 + int64(i)*1000)
 		send(t, b, "orders", int32(i%2), "x") // queue 0 at 0, 2, 4, …, queue 1 at 1, 3, 5, … s
 	}
 	reset := func(req protocol.ResetOffsetRequest) ([]protocol.QueuePosition, error) {
@@ -174,7 +175,7 @@ func TestSearchOffset(t *testing.T) {
 	b, now := clockedBroker(t, store.Config{})
 	createTopic(t, b, "orders", 1)
 	for i := range 3 {
-		*now = time.UnixMilli(t0 + int64(i)*1000)
+		now.Store(t0 + int64(i)*1000)
 		send(t, b, "orders", 0, "x")
 	}
 	for time, want := range map[int64]message.QueueOffset{0: 0, t0: 0, t0 + 1: 1, t0 + 1000: 1, t0 + 2000: 2, t0 + 2001: 3} {
@@ -228,7 +229,7 @@ func TestQueryMessage(t *testing.T) {
 	createTopic(t, b, "other", 1)
 	const unique = "0A0000010001000000010000000A0000"
 	for i, keys := range []string{"a b", "a", "c", "a"} {
-		*now = time.UnixMilli(t0 + int64(i)*1000)
+		now.Store(t0 + int64(i)*1000)
 		send(t, b, "orders", int32(i%2), fmt.Sprint(i), "KEYS", keys, "UNIQ_KEY", unique)
 	}
 	send(t, b, "other", 0, "other", "KEYS", "a "+unique)
@@ -399,8 +400,10 @@ func TestViewWithoutQueue(t *testing.T) {
 }
 
 func TestRuntimeInfo(t *testing.T) {
-	now := time.Date(2026, 3, 10, 23, 59, 0, 0, time.UTC)
-	b := openBroker(t, Config{Now: func() time.Time { return now }})
+	var now atomic.Int64
+	now.Store(time.Date(2026, 3, 10, 23, 59, 0, 0, time.UTC).UnixMilli())
+	pass := func(d time.Duration) { now.Add(d.Milliseconds()) }
+	b := openBroker(t, Config{Now: func() time.Time { return time.UnixMilli(now.Load()).UTC() }})
 	createTopic(t, b, "orders", 1)
 	info := func() map[string]string {
 		t.Helper()
@@ -418,16 +421,16 @@ func TestRuntimeInfo(t *testing.T) {
 		send(t, b, "orders", 0, "x")
 	}
 	has(info(), map[string]string{"putTps": "0.0000 0.0000 0.0000", "msgPutTotalTodayNow": "30"})
-	now = now.Add(30 * time.Second)
+	pass(30 * time.Second)
 	has(info(), map[string]string{"putTps": "1.0000 1.0000 1.0000", "getTransferedTps": "0.0000 0.0000 0.0000", "msgPutTotalTodayNow": "30", "msgPutTotalTodayMorning": "0"})
 	for range 50 {
 		send(t, b, "orders", 0, "x")
 	}
 	_, ms := pull(t, b, protocol.PullMessageRequest{Topic: "orders", MaxMessages: 20})
 	require.Len(t, ms, 20)
-	now = now.Add(10 * time.Second)
+	pass(10 * time.Second)
 	has(info(), map[string]string{"putTps": "5.0000 2.0000 2.0000", "getTransferedTps": "2.0000 0.5000 0.5000"})
-	now = now.Add(20 * time.Minute) // the next day
+	pass(20 * time.Minute) // the next day
 	last := info()
 	has(last, map[string]string{
 		"putTps": "0.0000 0.0000 0.0000", "msgPutTotalTodayNow": "80", "msgPutTotalTodayMorning": "80", "msgPutTotalYesterdayMorning": "0",

@@ -105,7 +105,10 @@ func (b *Broker) reserveBatch(ctx context.Context, topic string, body []byte) (d
 	if (*b.topics.depths.Load())[topic] == nil {
 		return nil, 0, nil
 	}
-	for range message.BatchElements(body) { // they have been looked at before
+	for _, err := range message.BatchElements(body) {
+		if err != nil {
+			return nil, 0, refuse(protocol.MessageIllegal, "", err)
+		}
 		n++
 	}
 	d, err = b.reserve(ctx, topic, n)
