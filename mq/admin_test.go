@@ -216,3 +216,33 @@ func TestFullTopicIsNoFault(t *testing.T) {
 	w.settle(t)
 	require.EqualValues(t, 6, w.stores["a"].MaxOffsetInQueue("t", 0)+w.stores["a"].MaxOffsetInQueue("t", 1), "in turn")
 }
+
+// TestConsumerOutlivesItsTopic has a topic deleted and made again under a consumer,
+// which goes on with the messages of the new one and gets none of the old one twice.
+func TestConsumerOutlivesItsTopic(t *testing.T) {
+	h := openHouse(t)
+	h.createTopic(t, "orders", 2)
+	a, err := NewAdmin(AdminConfig{NameService: h.names, Connect: h.names.Connect})
+	require.NoError(t, err)
+	p, c := h.producer(t), h.consumer(t, ConsumerConfig{Topic: "orders"})
+	ctx := soon(t)
+	receive := func() string {
+		t.Helper()
+		for {
+			m, err := c.Receive(ctx)
+			if errors.Is(err, protocol.TopicNotExist) {
+				continue // while there was none
+			}
+			require.NoError(t, err)
+			return string(m.Body)
+		}
+	}
+	for _, body := range []string{"a", "b", "c"} {
+		_, err := p.SendToQueue(ctx, text(t, "orders", body), queue("orders", 1))
+		require.NoError(t, err)
+		require.Equal(t, body, receive())
+		require.NoError(t, c.CommitSync(ctx))
+		require.NoError(t, a.DeleteTopic(ctx, "orders"))
+		h.createTopic(t, "orders", 2)
+	}
+}

@@ -259,6 +259,7 @@ func TestTopicsUpdateAndDelete(t *testing.T) {
 	require.Contains(t, string(topics), "\"bills\":{\n\t\t\t\"order\":true,")
 
 	fails(t, "topic unknown does not exist", "topics", "update", dir, "unknown", "--queues", "2")
+	fails(t, "a topic in order stays so", "topics", "update", dir, "bills", "--order=false")
 	fails(t, "--perm \"x\" is neither", "topics", "update", dir, "orders", "--perm", "x")
 	fails(t, "maxDepth (negative): -1 messages", "topics", "update", dir, "orders", "--max-depth", "-1")
 	fails(t, "readQueueNums: 0 queues, at least 1 are needed", "topics", "create", dir, "x", "--queues", "0")

@@ -136,6 +136,9 @@ func (f *topicFlags) apply(cfg *protocol.TopicConfig, flags *pflag.FlagSet, all 
 		cfg.Perm = perm
 	}
 	if given("order") {
+		if !all && !f.order {
+			return errors.New("--order=false: a topic in order stays so; delete it first")
+		}
 		cfg.Order = f.order
 	}
 	if given("max-depth") {
