@@ -30,6 +30,8 @@ type Broker struct {
 	topics         *topicTable
 	groups         *groupTable
 	autoGroup      bool
+	storeReplies   bool
+	now            func() time.Time
 	offsets        *offsetTable
 	clients        clientTable
 	announceMu     sync.Mutex // keeps registrations in the order of the changes
@@ -43,7 +45,6 @@ type Broker struct {
 
 	consumedByGroups store.Consumed // by the groups that count
 	runtime          *runtimeInfo
-	now              func() time.Time
 }
 
 var _ protocol.Broker = (*Broker)(nil)
@@ -59,8 +60,9 @@ func New(ctx context.Context, cfg Config) (*Broker, error) {
 	}
 	b := &Broker{
 		name: cfg.Name, cluster: cfg.Cluster,
-		store: cfg.Store, host: cfg.Store.StoreHost(), names: cfg.NameService, log: cfg.Logger, now: cfg.Now,
+		store: cfg.Store, host: cfg.Store.StoreHost(), names: cfg.NameService, log: cfg.Logger,
 		autoCreate: !cfg.NoAutoCreateTopic, autoGroup: !cfg.NoAutoCreateGroup, queueNums: cfg.TopicQueueNums,
+		storeReplies: !cfg.NoStoreReply, now: cfg.Now,
 		closing: make(chan struct{}),
 	}
 	if !cfg.NoClusterProperty {
@@ -126,6 +128,9 @@ func (b *Broker) announce(ctx context.Context) error {
 	defer b.announceMu.Unlock()
 	topics := b.topics.all()
 	if t, ok := b.template(protocol.TemplateTopic); ok {
+		topics = append(topics, t)
+	}
+	if t := b.replyTopic(); !b.topics.has(t.Name) {
 		topics = append(topics, t)
 	}
 	err := b.names.RegisterBroker(context.WithoutCancel(ctx), protocol.RegisterBrokerRequest{

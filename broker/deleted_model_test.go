@@ -42,7 +42,7 @@ func TestDeletedTopicsModel(t *testing.T) {
 	for _, name := range names {
 		models[name] = &topicModel{offset: [2]message.QueueOffset{-1, -1}}
 	}
-	for step := range 150 {
+	for step := range 100 {
 		name := names[rng.IntN(len(names))]
 		m, id := models[name], rng.Int32N(2)
 		switch op := rng.IntN(10); {

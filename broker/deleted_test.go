@@ -347,7 +347,7 @@ func TestDeleteAndCreateConcurrently(t *testing.T) {
 			}
 		}
 	})
-	for range 10 {
+	for range 5 {
 		err := b.DeleteTopic(t.Context(), "orders")
 		if err != nil {
 			require.ErrorIs(t, err, protocol.TopicNotExist)

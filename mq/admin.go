@@ -28,7 +28,8 @@ type AdminConfig struct {
 // A call goes to the brokers one after the other, those of the topic's route where
 // there is a topic. Broker errors are joined, each with the broker's name:
 // errors.Is finds protocol's response codes. A broker that does not know a topic or
-// a group is no error where another one does.
+// a group is no error where another one does. Names are whole: of a client with a
+// Namespace, "<namespace>%<name>".
 //
 // Source: RocketMQ tools/admin/DefaultMQAdminExt.java.
 type Admin struct {

@@ -76,11 +76,14 @@ func orNone(n int64) any {
 	return n
 }
 
+// defaultCluster is that of brokers that were given none.
+const defaultCluster = "DefaultCluster"
+
 // topicLines are all topics but the broker's own.
 func (l *look) topicLines() ([]topicLine, error) {
 	lines := []topicLine{}
 	for _, t := range l.settings.Topics {
-		if protocol.IsSystemTopic(t.Name) {
+		if protocol.IsSystemTopic(t.Name) || t.Name == protocol.ReplyTopic(defaultCluster) {
 			continue
 		}
 		queues, err := l.queues(t)
