@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -45,13 +46,17 @@ type Broker struct {
 	stopOffsetsRun func() // ends the goroutine that saves offsets
 	delays         *delays
 	stopDelaysRun  func() error // ends the goroutine that delivers, and saves
+
+	consumedByGroups store.Consumed // by the groups that count
+	runtime          *runtimeInfo
 }
 
 var _ protocol.Broker = (*Broker)(nil)
 
-// New reads topics and offsets, adopts topics that only the store knows, registers
-// with the name service, and begins to deliver delayed messages. An error matches message.ErrCorrupt when a
-// file and its backup are both damaged.
+// New reads topics and offsets, forgets those of deleted topics, adopts topics that
+// only the store knows, registers with the name service, and begins to deliver
+// delayed messages. An error matches message.ErrCorrupt when a file and its backup
+// are both damaged.
 func New(ctx context.Context, cfg Config) (*Broker, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
@@ -86,13 +91,18 @@ func New(ctx context.Context, cfg Config) (*Broker, error) {
 	if b.offsets, err = openOffsets(cfg.Store); err != nil {
 		return nil, err
 	}
+	if err = b.offsets.removeDeleted(b.topics); err != nil {
+		return nil, err
+	}
+	b.consumedByGroups = b.offsets.consumed(slices.Clone(cfg.RetentionGroups))
+	b.runtime = newRuntimeInfo(cfg.Now)
 	if b.delays, err = openDelays(cfg); err != nil {
 		return nil, err
 	}
 	if err := b.makeTraceTopic(cfg.TraceTopicEnable); err != nil {
 		return nil, err
 	}
-	if b.dedup, err = openDedup(ctx, cfg); err != nil {
+	if b.dedup, err = openDedup(ctx, cfg, b.topics); err != nil {
 		return nil, err
 	}
 	if err := b.announce(ctx); err != nil {
@@ -100,7 +110,7 @@ func New(ctx context.Context, cfg Config) (*Broker, error) {
 	}
 	b.stopOffsetsRun = b.offsets.run(cfg.OffsetPersistInterval, cfg.Logger)
 	b.stopDelaysRun = b.delays.run()
-	b.store.SetConsumed(b.consumed(slices.Clone(cfg.RetentionGroups)))
+	b.store.SetConsumed(b.consumed)
 	return b, nil
 }
 
@@ -108,15 +118,16 @@ func New(ctx context.Context, cfg Config) (*Broker, error) {
 func (b *Broker) Name() string { return b.name }
 
 // consumed is the broker's store.Consumed: groups have consumed what they have
-// committed, and a delayed message is consumed when it is delivered.
-func (b *Broker) consumed(groups []string) store.Consumed {
-	byGroups := b.offsets.consumed(groups)
-	return func(topic string, queueID int32) (message.QueueOffset, bool) {
-		if topic == message.ScheduleTopic {
-			return b.delays.consumed(queueID), true
-		}
-		return byGroups(topic, queueID)
+// committed, a delayed message is consumed when it is delivered, and what is left of
+// a deleted topic was consumed by all.
+func (b *Broker) consumed(topic string, queueID int32) (message.QueueOffset, bool) {
+	switch {
+	case topic == message.ScheduleTopic:
+		return b.delays.consumed(queueID), true
+	case b.topics.isDeleted(topic):
+		return math.MaxInt64, true
 	}
+	return b.consumedByGroups(topic, queueID)
 }
 
 // announce tells the name service which topics there are now.

@@ -65,6 +65,7 @@ type dedup struct {
 	store    *store.DefaultMessageStore
 	now      func() time.Time
 	duration time.Duration
+	deleted  func(topic string) message.LogOffset // before which no message is the topic's
 	repeated atomic.Int64
 
 	mu     sync.Mutex
@@ -73,12 +74,12 @@ type dedup struct {
 }
 
 // openDedup makes the window again from the log; nil when it is off.
-func openDedup(ctx context.Context, cfg Config) (*dedup, error) {
+func openDedup(ctx context.Context, cfg Config, topics *topicTable) (*dedup, error) {
 	if cfg.Dedup.Messages == 0 {
 		return nil, nil
 	}
 	d := &dedup{
-		store: cfg.Store, now: cfg.Now, duration: cfg.Dedup.Duration,
+		store: cfg.Store, now: cfg.Now, duration: cfg.Dedup.Duration, deleted: topics.deletedBefore,
 		recent: newRecentKeys(cfg.Dedup.Messages), claims: map[uint64]chan struct{}{},
 	}
 	return d, d.rebuild(ctx)
@@ -199,6 +200,9 @@ func (d *dedup) known(ctx context.Context, k uniqueKey) ([]message.MessageExt, e
 	d.mu.Unlock()
 	var found []message.MessageExt
 	for _, off := range offsets {
+		if off < d.deleted(k.topic) {
+			continue // of a topic that was deleted and made again
+		}
 		if off >= d.store.MaxOffset() {
 			if err := d.store.Flush(ctx); err != nil {
 				return nil, err

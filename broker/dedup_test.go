@@ -99,6 +99,22 @@ func TestDedup(t *testing.T) {
 	require.Equal(t, before, b.store.MaxOffset())
 }
 
+// TestDedupOfDeletedTopic: what went with a topic is not known in the next of its name.
+func TestDedupOfDeletedTopic(t *testing.T) {
+	s := openStore(t, t.TempDir())
+	b := openBroker(t, Config{Store: s, Dedup: DedupWindow{Messages: 100}})
+	createTopic(t, b, "orders", 1)
+	first := mustSend(t, b, keyed("orders", 0, "A"))
+	require.NoError(t, b.DeleteTopic(t.Context(), "orders"))
+	createTopic(t, b, "orders", 1)
+	second := mustSend(t, b, keyed("orders", 0, "A"))
+	require.Greater(t, second.MessageID.Offset, first.MessageID.Offset)
+	require.Equal(t, second, mustSend(t, b, keyed("orders", 0, "A")))
+	require.NoError(t, b.Close())
+	b = openBroker(t, Config{Store: s, Dedup: DedupWindow{Messages: 100}})
+	require.Equal(t, second, mustSend(t, b, keyed("orders", 0, "A")))
+}
+
 // TestDedupOff is how it is without a configuration.
 func TestDedupOff(t *testing.T) {
 	b := openBroker(t, Config{})

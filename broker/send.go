@@ -26,12 +26,24 @@ const (
 // topic, with its topic and queue in the properties REAL_TOPIC and REAL_QID, and
 // is put into its queue when it is due. Log and queue offset of the response are
 // those of the waiting message, its QueueID is the real one.
+//
+// A message to a topic that has MaxDepth messages is refused with FlowControl and a
+// *message.LimitError. No send makes more than that: while others are under way, one
+// may be refused although up to as many messages are missing. What the broker puts
+// there by itself, delayed messages that are due and those that were sent back,
+// counts and is not refused.
 func (b *Broker) SendMessage(ctx context.Context, req protocol.SendMessageRequest) (protocol.SendMessageResponse, error) {
 	inner, err := b.admit(ctx, &req)
 	if err != nil {
 		return protocol.SendMessageResponse{Code: protocol.CodeOf(err)}, err
 	}
-	return b.put(ctx, &req, &inner)
+	depth, err := b.reserve(ctx, req.Message.Topic, 1)
+	if err != nil {
+		return protocol.SendMessageResponse{Code: protocol.CodeOf(err)}, err
+	}
+	resp, err := b.put(ctx, &req, &inner)
+	depth.done(1)
+	return resp, err
 }
 
 // put stores what was admitted, if it was not stored before.
@@ -68,7 +80,12 @@ func (b *Broker) SendMessageBatch(ctx context.Context, req protocol.SendMessageB
 	if err != nil {
 		return protocol.SendMessageBatchResponse{Code: protocol.CodeOf(err)}, err
 	}
+	depth, n, err := b.reserveBatch(ctx, inner.Topic, inner.Body)
+	if err != nil {
+		return protocol.SendMessageBatchResponse{Code: protocol.CodeOf(err)}, err
+	}
 	res, err := b.putBatchOnce(ctx, &req.SendMessageRequest, &message.MessageExtBatch{MessageExtBrokerInner: inner})
+	depth.done(n)
 	code, err := answerPut(&res, err)
 	if !code.Stored() {
 		return protocol.SendMessageBatchResponse{Code: code}, err

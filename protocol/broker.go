@@ -49,6 +49,7 @@ type Broker interface {
 	Retries
 	Clients
 	Replies
+	Admin
 }
 
 // SendMessageRequest is one message on its way to a queue.

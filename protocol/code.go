@@ -43,7 +43,7 @@ const (
 	NotInCurrentUnit          ResponseCode = 205
 	ConsumerNotOnline         ResponseCode = 206
 	ConsumeMessageTimeout     ResponseCode = 207
-	NoMessage                 ResponseCode = 208
+	NoMessage                 ResponseCode = 208  // a client's: an id that leads to no message
 	PollingFull               ResponseCode = 209  // from later versions
 	PollingTimeout            ResponseCode = 210  // from later versions
 	FlowControl               ResponseCode = 215  // as SystemBusy, from later versions
