@@ -26,6 +26,7 @@ type Broker struct {
 	queueNums      int32
 	clusterProp    message.Properties // CLUSTER=<cluster>, or empty
 	topics         *topicTable
+	topicCreated   func(protocol.TopicConfig) // nil: nobody listens
 	groups         *groupTable
 	autoGroup      bool
 	offsets        *offsetTable
@@ -54,7 +55,7 @@ func New(ctx context.Context, cfg Config) (*Broker, error) {
 		name: cfg.Name, cluster: cfg.Cluster,
 		store: cfg.Store, host: cfg.Store.StoreHost(), names: cfg.NameService, log: cfg.Logger,
 		autoCreate: !cfg.NoAutoCreateTopic, autoGroup: !cfg.NoAutoCreateGroup, queueNums: cfg.TopicQueueNums,
-		closing: make(chan struct{}),
+		topicCreated: cfg.TopicCreated, closing: make(chan struct{}),
 	}
 	if !cfg.NoClusterProperty {
 		p, err := message.NewProperties(propertyCluster, cfg.Cluster)

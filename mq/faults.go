@@ -139,6 +139,7 @@ type brokerHealth struct {
 	// Guarded by the table's mutex.
 	broker  protocol.Broker
 	probeAt int64
+	gone    bool // no route named it when it was to be asked
 }
 
 // available reports whether a broker is one to choose. When the time of one is
@@ -193,7 +194,8 @@ func newFaultTable(policy FaultPolicy, now func() time.Time, inUse func(string) 
 // at is a time as the health of brokers has it.
 func (t *faultTable) at(now time.Time) int64 { return int64(now.Sub(t.start)) }
 
-// healthOf finds or makes the health of a broker, which b connects to.
+// healthOf finds or makes the health of a broker that a route names, and that b
+// connects to. One that failed and had gone from the routes is asked at once.
 func (t *faultTable) healthOf(name string, b protocol.Broker) *brokerHealth {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -203,6 +205,12 @@ func (t *faultTable) healthOf(name string, b protocol.Broker) *brokerHealth {
 		t.brokers[name] = h
 	}
 	h.broker = b
+	if now := t.at(t.now()); h.gone && !h.available(now) {
+		h.probeAt = now
+		h.probed.Store(true)
+		t.probeSoon()
+	}
+	h.gone = false
 	return h
 }
 

@@ -54,7 +54,8 @@ func (t *faultTable) probe() {
 }
 
 // untilProbe is how long to wait for the next probe. When there is none to wait
-// for, the goroutine does not run any more. What no route names is forgotten.
+// for, the goroutine does not run any more. What no route names is not asked
+// until one does.
 func (t *faultTable) untilProbe() (wait time.Duration, more bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -65,6 +66,7 @@ func (t *faultTable) untilProbe() (wait time.Duration, more bool) {
 		}
 		if !t.inUse(name) {
 			h.probed.Store(false)
+			h.gone = true
 			continue
 		}
 		next = min(next, h.probeAt)
