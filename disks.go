@@ -209,12 +209,12 @@ func (n *Node) Reopen(ctx context.Context, dir string) error {
 // closeDisk closes a disk if it is open. d.changing is held.
 func (n *Node) closeDisk(d *disk, closeStore func(*store.DefaultMessageStore) error) error {
 	n.diskMu.Lock()
-	now := d.now
-	if now.Err == nil {
+	now, wasOpen := d.now, d.now.Err == nil
+	if wasOpen {
 		d.now.Err = ErrClosed
 	}
 	n.diskMu.Unlock()
-	if now.Err != nil {
+	if !wasOpen {
 		return nil
 	}
 	if err := errors.Join(now.Broker.Close(), closeStore(now.Store)); err != nil {
