@@ -39,6 +39,7 @@ type attempts struct {
 	queue  protocol.MessageQueue
 	broker protocol.Broker
 	health *brokerHealth // nil when it does not matter
+	trial  bool          // it finds out whether the broker is well again
 	route  *publishRoute
 	seen   *SendContext // what hooks were told; nil without hooks
 
@@ -85,6 +86,7 @@ func (a *attempts) next(ctx context.Context) bool {
 		return a.stop(err)
 	}
 	a.made++
+	a.trial = a.health != nil && a.health.tryOut(a.p.faults.at(a.now))
 	a.share(ctx)
 	return true
 }
@@ -156,6 +158,9 @@ func (a *attempts) done(ctx context.Context, code protocol.ResponseCode, err err
 	if a.health != nil {
 		took := a.p.now().Sub(a.now)
 		a.p.faults.report(a.health, outcomeOf(ctx, code, err, took), took)
+		if a.trial {
+			a.health.trial.Store(0)
+		}
 	}
 	a.last = err
 	if a.made > 1 || code != protocol.Success {

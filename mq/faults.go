@@ -134,7 +134,8 @@ type brokerHealth struct {
 	until       atomic.Int64 // ns: kept away from before
 	fails       atomic.Int32 // in a row
 	unreachable atomic.Bool
-	probed      atomic.Bool // it failed, and a probe may end its time, or lengthen it
+	probed      atomic.Bool  // it failed, and a probe may end its time, or lengthen it
+	trial       atomic.Int64 // ns: a send finds out how it is, which takes no longer than until then
 
 	// Guarded by the table's mutex.
 	broker  protocol.Broker
@@ -143,10 +144,30 @@ type brokerHealth struct {
 }
 
 // available reports whether a broker is one to choose. When the time of one is
-// over it is, whatever it was before.
-func (h *brokerHealth) available(now int64) bool { return now >= h.until.Load() }
+// over it is, whatever it was before, for one send; the others wait for what
+// becomes of that, or a broker that is still slow would hold up all of them.
+func (h *brokerHealth) available(now int64) bool {
+	until := h.until.Load()
+	return until == 0 || now >= until && now >= h.trial.Load()
+}
+
+// tryOut makes a send that chose the broker the one that finds out, if its time is
+// over and no other one is. Of two at once only one is, though both go there.
+func (h *brokerHealth) tryOut(now int64) bool {
+	if until := h.until.Load(); until == 0 || now < until {
+		return false
+	}
+	trial := h.trial.Load()
+	return now >= trial && h.trial.CompareAndSwap(trial, now+int64(longestTrial))
+}
+
+// longestTrial is when another send finds out, should the first one never end.
+const longestTrial = time.Minute
 
 func (h *brokerHealth) reachable(now int64) bool { return !h.unreachable.Load() || h.available(now) }
+
+// over has the time of a broker be over, as far as is known.
+func (h *brokerHealth) over(now int64) { h.until.Store(max(now, 1)) }
 
 // compare has first what is the better choice where none is a good one.
 func (h *brokerHealth) compare(other *brokerHealth) int {

@@ -113,7 +113,7 @@ func (t *faultTable) probed(h *brokerHealth, err error) {
 	case err == nil:
 		h.unreachable.Store(false)
 		h.probed.Store(false)
-		h.until.Store(0)
+		h.over(t.at(t.now()))
 	case errors.Is(err, protocol.RequestCodeNotSupported): // time will tell
 		h.probed.Store(false)
 	default:
