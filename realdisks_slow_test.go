@@ -50,7 +50,7 @@ func needDisks(t *testing.T) {
 	if _, err := os.Stat("/dev/loop-control"); err != nil {
 		missing = append(missing, err.Error())
 	}
-	for _, program := range []string{"mkfs.ext4", "e2fsck", "losetup", "fsfreeze", "mount", "umount"} {
+	for _, program := range []string{"mkfs.ext4", "e2fsck", "losetup", "fsfreeze", "timeout", "mount", "umount"} {
 		if _, err := exec.LookPath(program); err != nil {
 			missing = append(missing, err.Error())
 		}
@@ -101,10 +101,10 @@ func (d *loopDisk) remount(t *testing.T) {
 }
 
 // freeze stops all writing to the file system, until thaw. Should this process
-// hang with it, another one thaws it after a while.
+// hang with it, or end, another one thaws it.
 func (d *loopDisk) freeze(t *testing.T) (thaw func()) {
 	t.Helper()
-	guard := exec.Command("sh", "-c", `read line || sleep 30; fsfreeze --unfreeze "$0"`, d.dir)
+	guard := exec.Command("sh", "-c", `timeout 30 cat; fsfreeze --unfreeze "$0"`, d.dir)
 	over, err := guard.StdinPipe()
 	require.NoError(t, err)
 	require.NoError(t, guard.Start())
@@ -113,8 +113,7 @@ func (d *loopDisk) freeze(t *testing.T) (thaw func()) {
 	thaw = func() {
 		if frozen {
 			frozen = false
-			_, err := over.Write([]byte("\n"))
-			require.NoError(t, err)
+			require.NoError(t, over.Close())
 			require.NoError(t, guard.Wait())
 		}
 	}
