@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/pocketmq/pocketmq/message"
 	"github.com/pocketmq/pocketmq/protocol"
@@ -29,6 +30,8 @@ type Broker struct {
 	topicCreated   func(protocol.TopicConfig) // nil: nobody listens
 	groups         *groupTable
 	autoGroup      bool
+	storeReplies   bool
+	now            func() time.Time
 	offsets        *offsetTable
 	clients        clientTable
 	announceMu     sync.Mutex // keeps registrations in the order of the changes
@@ -55,7 +58,8 @@ func New(ctx context.Context, cfg Config) (*Broker, error) {
 		name: cfg.Name, cluster: cfg.Cluster,
 		store: cfg.Store, host: cfg.Store.StoreHost(), names: cfg.NameService, log: cfg.Logger,
 		autoCreate: !cfg.NoAutoCreateTopic, autoGroup: !cfg.NoAutoCreateGroup, queueNums: cfg.TopicQueueNums,
-		topicCreated: cfg.TopicCreated, closing: make(chan struct{}),
+		topicCreated: cfg.TopicCreated, storeReplies: !cfg.NoStoreReply, now: cfg.Now,
+		closing: make(chan struct{}),
 	}
 	if !cfg.NoClusterProperty {
 		p, err := message.NewProperties(propertyCluster, cfg.Cluster)
@@ -114,6 +118,9 @@ func (b *Broker) announce(ctx context.Context) error {
 	defer b.announceMu.Unlock()
 	topics := b.topics.all()
 	if t, ok := b.template(protocol.TemplateTopic); ok {
+		topics = append(topics, t)
+	}
+	if t := b.replyTopic(); !b.topics.has(t.Name) {
 		topics = append(topics, t)
 	}
 	err := b.names.RegisterBroker(context.WithoutCancel(ctx), protocol.RegisterBrokerRequest{
