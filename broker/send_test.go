@@ -43,7 +43,13 @@ func TestPutAnswers(t *testing.T) {
 			}
 			require.ErrorIs(t, err, test.code)
 			require.ErrorIs(t, err, message.ErrFlush)
-			require.ErrorContains(t, err, test.status.String())
+			busy := test.status == store.PutOSPageCacheBusy
+			require.Equal(t, busy, protocol.Overloaded(err))
+			if busy {
+				require.ErrorContains(t, err, "[PC_SYNCHRONIZED]broker busy, start flow control for a while")
+			} else {
+				require.ErrorContains(t, err, test.status.String())
+			}
 		})
 	}
 	code, err := answerPut(&store.PutMessageResult{}, message.ErrClosed)

@@ -40,11 +40,18 @@ func answerPut(res *store.PutMessageResult, err error) (protocol.ResponseCode, e
 		}
 	}
 	e := &protocol.Error{Code: code, Err: err}
-	if status := res.Status.String(); status != code.String() {
+	switch status := res.Status.String(); {
+	case res.Status == store.PutOSPageCacheBusy:
+		e.Remark = pageCacheBusy
+	case status != code.String():
 		e.Remark = status
 	}
 	return code, e
 }
+
+// pageCacheBusy is RocketMQ's remark for a store that has too much to do. It
+// begins with a mark by which clients know that, see protocol.Overloaded.
+const pageCacheBusy = "[PC_SYNCHRONIZED]broker busy, start flow control for a while"
 
 // pullCode is the answer to a get's status. Other than RocketMQ, an offset at
 // which no unit can be read is answered so that the client goes on.
