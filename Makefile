@@ -69,6 +69,10 @@ single: ## the core packages on one processor
 slow: ## the slower suites (build tag slow), with all the others
 	$(GO) test -count=1 -tags slow -timeout 30m ./...
 
+.PHONY: disks
+disks: ## disks that are really full, fail or hang, which needs root; says what it skips
+	$(GO) test -count=1 -tags slow -v -run 'TestReal' -timeout 10m . ./store
+
 .PHONY: interop
 interop: ## the store against RocketMQ's own, which needs Java 17 and Maven
 	.ci/interop

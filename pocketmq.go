@@ -17,7 +17,6 @@ package pocketmq
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"slices"
 	"sync"
@@ -45,11 +44,17 @@ type (
 	Consumer = mq.Consumer
 )
 
-// Config says what a node is made of. Only Dir is required; the zero value of
-// everything else is right for most.
+// Config says what a node is made of. Only Dir, or Disks, is required; the zero
+// value of everything else is right for most.
 type Config struct {
 	// Dir is the directory of the store. It is made when it does not exist.
 	Dir string
+	// Disks is instead of Dir, for several of them: topics have queues on each,
+	// messages go to those that work, and consumers read all of them.
+	Disks []DiskConfig
+	// AllowMissingDisks opens the node without disks that can not be opened, as
+	// long as there is one; see Node.Disks, Node.Reopen.
+	AllowMissingDisks bool
 	// Store says how the store works; its zero value syncs every message.
 	Store store.Config
 	// Broker says how the broker works. Its Store and NameService are the node's.
@@ -58,13 +63,17 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// Node is a store with its broker, and the producers and consumers that were
-// made by it. Its methods may be called concurrently.
+// Node is one or several stores with their brokers, and the producers and
+// consumers that were made by it. Its methods may be called concurrently.
 type Node struct {
-	disks   []disk // one for now; routes and clients know of any number
-	names   broker.NameService
-	maxBody int
-	log     *slog.Logger
+	disks  []*disk
+	diskMu sync.Mutex // not held while a disk is used
+	names  broker.NameService
+	log    *slog.Logger
+
+	running context.Context // ends with end
+	stop    context.CancelFunc
+	wg      sync.WaitGroup
 
 	mu      sync.Mutex
 	clients []client
@@ -72,12 +81,6 @@ type Node struct {
 
 	once     sync.Once
 	closeErr error
-}
-
-// disk is a store and the broker that serves it.
-type disk struct {
-	store  *store.DefaultMessageStore
-	broker *broker.Broker
 }
 
 // client is a producer, a consumer or a reader.
@@ -94,36 +97,19 @@ func Open(ctx context.Context, dir string) (*Node, error) {
 
 // OpenConfig is Open with a choice of everything.
 func OpenConfig(ctx context.Context, cfg Config) (*Node, error) {
-	if cfg.Dir == "" {
-		return nil, &IllegalError{Field: "Config.Dir", Reason: "is empty"}
-	}
-	if cfg.Store.Logger == nil {
-		cfg.Store.Logger = cfg.Logger
-	}
-	if cfg.Broker.Logger == nil {
-		cfg.Broker.Logger = cfg.Logger
-	}
-	n := &Node{log: cfg.Logger}
-	d, err := openDisk(ctx, cfg, &n.names)
+	disks, err := cfg.disks()
 	if err != nil {
 		return nil, err
 	}
-	n.disks = []disk{d}
-	n.maxBody = d.store.MaxBodySize()
+	n := &Node{disks: disks, log: cfg.Logger}
+	if n.log == nil {
+		n.log = slog.New(slog.DiscardHandler)
+	}
+	n.running, n.stop = context.WithCancel(context.WithoutCancel(ctx))
+	if err := n.openAll(ctx, cfg.AllowMissingDisks); err != nil {
+		return nil, errors.Join(err, n.Close())
+	}
 	return n, nil
-}
-
-func openDisk(ctx context.Context, cfg Config, names protocol.NameService) (disk, error) {
-	s, err := store.Open(ctx, cfg.Dir, cfg.Store)
-	if err != nil {
-		return disk{}, fmt.Errorf("open %s: %w", cfg.Dir, err)
-	}
-	cfg.Broker.Store, cfg.Broker.NameService = s, names
-	b, err := broker.New(ctx, cfg.Broker)
-	if err != nil {
-		return disk{}, fmt.Errorf("open %s: %w", cfg.Dir, errors.Join(err, s.Close()))
-	}
-	return disk{s, b}, nil
 }
 
 // Producer makes a producer of the group. The node closes it, if nobody else does.
@@ -136,7 +122,7 @@ func (n *Node) Producer(group string) (*mq.Producer, error) {
 func (n *Node) NewProducer(cfg mq.ProducerConfig) (*mq.Producer, error) {
 	cfg.NameService, cfg.Connect = &n.names, n.names.Connect
 	if cfg.MaxMessageSize == 0 {
-		cfg.MaxMessageSize = n.maxBody
+		cfg.MaxMessageSize = n.maxBody()
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = n.log
@@ -195,11 +181,9 @@ func isClosed(c client) bool {
 	}
 }
 
-// CreateTopic makes a topic, or replaces its configuration. It is on disk when
-// it returns. Without it, the first message makes its topic with four queues.
-func (n *Node) CreateTopic(ctx context.Context, topic TopicConfig) error {
-	return n.Broker().CreateTopic(ctx, topic)
-}
+// Store is the store of the first disk that is open: see Disks. The node closes
+// it.
+func (n *Node) Store() *store.DefaultMessageStore { return n.first().Store }
 
 // Admin makes what asks and changes topics, groups and offsets, and finds messages
 // by key and id. It needs no Close.
@@ -207,18 +191,14 @@ func (n *Node) Admin() (*mq.Admin, error) {
 	return mq.NewAdmin(mq.AdminConfig{NameService: &n.names, Connect: n.names.Connect})
 }
 
-// Topics returns all topics of applications, sorted by name.
-func (n *Node) Topics(ctx context.Context) ([]TopicConfig, error) { return n.Broker().ListTopics(ctx) }
-
-// Store is the node's store. The node closes it.
-func (n *Node) Store() *store.DefaultMessageStore { return n.disks[0].store }
-
-// Broker is the node's broker. The node closes it.
-func (n *Node) Broker() *broker.Broker { return n.disks[0].broker }
+// Broker is the broker of the first disk that is open: see Disks. The node closes
+// it.
+func (n *Node) Broker() *broker.Broker { return n.first().Broker }
 
 // Shutdown closes producers and consumers, saves the groups' offsets, and
-// closes the store, which waits for its dispatcher until ctx ends: then the
-// store is left as a crash would leave it, and recovers when it is opened.
+// closes the stores, which wait for their dispatchers until ctx ends: then a
+// store is left as a crash would leave it, and recovers when it is opened. An
+// error names the directory.
 // It is idempotent, also together with Close.
 func (n *Node) Shutdown(ctx context.Context) error {
 	return n.end(func(s *store.DefaultMessageStore) error { return s.Shutdown(ctx) })
@@ -236,13 +216,13 @@ func (n *Node) end(closeStore func(*store.DefaultMessageStore) error) error {
 		clients := n.clients
 		n.clients = nil
 		n.mu.Unlock()
+		n.stop()
 		var errs []error
 		for _, c := range clients {
 			errs = append(errs, c.Close())
 		}
-		for _, d := range n.disks {
-			errs = append(errs, d.broker.Close(), closeStore(d.store))
-		}
+		errs = append(errs, n.closeAll(closeStore))
+		n.wg.Wait()
 		n.closeErr = errors.Join(errs...)
 	})
 	return n.closeErr

@@ -85,9 +85,12 @@ func benchmarkPutAsync(b *testing.B, mode store.FlushMode, size int) {
 }
 
 // each calls work b.N times from so many goroutines.
-func each(b *testing.B, workers int, work func() error) {
+func each(b *testing.B, workers int, work func() error) { eachOf(b, b.N, workers, work) }
+
+// eachOf calls work n times.
+func eachOf(b *testing.B, n, workers int, work func() error) {
 	if workers == 1 {
-		for range b.N {
+		for range n {
 			if err := work(); err != nil {
 				b.Fatal(err)
 			}
@@ -98,7 +101,7 @@ func each(b *testing.B, workers int, work func() error) {
 	var wg sync.WaitGroup
 	for range workers {
 		wg.Go(func() {
-			for next.Add(1) <= int64(b.N) {
+			for next.Add(1) <= int64(n) {
 				if err := work(); err != nil {
 					b.Error(err)
 					return

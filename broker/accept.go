@@ -52,6 +52,10 @@ func (b *Broker) acceptSend(ctx context.Context) error {
 	return nil // the put has the answer to anything else
 }
 
+// remarkWaiting begins the remark by which clients know that the broker has too much
+// to do: see protocol.Overloaded.
+const remarkWaiting = "[TIMEOUT_CLEAN_QUEUE]broker busy, start flow control for a while, period in queue: "
+
 // makeTraceTopic makes the topic of traces if it is wanted and not there.
 func (b *Broker) makeTraceTopic(wanted bool) error {
 	if !wanted {

@@ -32,6 +32,7 @@ type Broker struct {
 	queueNums      int32
 	clusterProp    message.Properties // CLUSTER=<cluster>, or empty
 	topics         *topicTable
+	topicCreated   func(protocol.TopicConfig) // nil: nobody listens
 	groups         *groupTable
 	autoGroup      bool
 	storeReplies   bool
@@ -67,7 +68,7 @@ func New(ctx context.Context, cfg Config) (*Broker, error) {
 		store: cfg.Store, host: cfg.Store.StoreHost(), names: cfg.NameService, log: cfg.Logger,
 		autoCreate: !cfg.NoAutoCreateTopic, autoGroup: !cfg.NoAutoCreateGroup, queueNums: cfg.TopicQueueNums,
 		perm: cfg.Permission, acceptFrom: cfg.AcceptSendFrom, maxSendWait: cfg.MaxSendWait,
-		storeReplies: !cfg.NoStoreReply, now: cfg.Now,
+		topicCreated: cfg.TopicCreated, storeReplies: !cfg.NoStoreReply, now: cfg.Now,
 		closing: make(chan struct{}),
 	}
 	if !cfg.NoClusterProperty {

@@ -44,6 +44,9 @@ type Config struct {
 	TopicQueueNums int32
 	// NoAutoCreateTopic refuses messages to topics that do not exist.
 	NoAutoCreateTopic bool
+	// TopicCreated, if not nil, is called when a message has made its topic, by
+	// the goroutine that sends it. It must return soon.
+	TopicCreated func(protocol.TopicConfig)
 	// NoAutoCreateGroup refuses consumer groups that have no configuration: their
 	// pulls, and what they send back.
 	NoAutoCreateGroup bool

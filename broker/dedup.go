@@ -33,7 +33,8 @@ const DefaultDedupMessages = 1 << 17
 //
 // Not looked at are messages without a unique key, of transactions, and to topics
 // of retries, dead letters and the system. A batch is known when all of its
-// messages are, stored one after the other; else all of it is stored.
+// messages are, stored one after the other; else all of it is stored. What a producer
+// sends again to another broker is not known there.
 type DedupWindow struct {
 	// Messages is how many of the newest messages are known. Each takes up to 32
 	// bytes of memory. With a Duration only it is DefaultDedupMessages.

@@ -2,9 +2,11 @@ package broker
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/pocketmq/pocketmq/message"
 	"github.com/pocketmq/pocketmq/protocol"
@@ -100,14 +102,22 @@ func (b *Broker) SendMessageBatch(ctx context.Context, req protocol.SendMessageB
 	}, err
 }
 
-// Writable returns nil unless the store refuses writes: closed, full, or after
-// a failed sync. Nothing is written to find out.
+// hangs is how long a sync may take before the disk counts as one that hangs: as
+// long as an answer may, for producers that keep away from slow brokers.
+const hangs = 500 * time.Millisecond
+
+// Writable returns nil unless the store refuses writes (closed, full, or after a
+// failed sync) or a sync is under way that takes very long. Nothing is written
+// to find out.
 func (b *Broker) Writable(context.Context) error {
 	if err := b.mayWrite(); err != nil {
 		return err
 	}
 	if cause := b.store.Health().Cause; cause != nil {
 		return refuse(protocol.ServiceNotAvailable, "broker "+b.name, cause)
+	}
+	if age := b.store.SyncAge(); age > hangs {
+		return refuse(protocol.ServiceNotAvailable, fmt.Sprintf("broker %s: the disk hangs: a sync has not ended after %v", b.name, age), nil)
 	}
 	return nil
 }

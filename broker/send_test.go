@@ -43,12 +43,13 @@ func TestPutAnswers(t *testing.T) {
 			}
 			require.ErrorIs(t, err, test.code)
 			require.ErrorIs(t, err, message.ErrFlush)
-			text := test.status.String()
-			if test.status == store.PutOSPageCacheBusy {
-				text = "[PC_SYNCHRONIZED]broker busy, start flow control for a while"
-				require.True(t, protocol.Overloaded(err))
+			busy := test.status == store.PutOSPageCacheBusy
+			require.Equal(t, busy, protocol.Overloaded(err))
+			if busy {
+				require.ErrorContains(t, err, "[PC_SYNCHRONIZED]broker busy, start flow control for a while")
+			} else {
+				require.ErrorContains(t, err, test.status.String())
 			}
-			require.ErrorContains(t, err, text)
 		})
 	}
 	code, err := answerPut(&store.PutMessageResult{}, message.ErrClosed)

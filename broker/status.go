@@ -25,13 +25,6 @@ func putCode(s store.PutMessageStatus) protocol.ResponseCode {
 	return protocol.SystemError
 }
 
-// Remarks by which clients know that the broker has too much to do: see
-// protocol.Overloaded.
-const (
-	remarkStoreBusy = "[PC_SYNCHRONIZED]broker busy, start flow control for a while"
-	remarkWaiting   = "[TIMEOUT_CLEAN_QUEUE]broker busy, start flow control for a while, period in queue: "
-)
-
 // answerPut makes code and error of what the store says. A message that was
 // stored but whose promise was not kept is both: a code that says stored, and
 // an error with the cause.
@@ -49,12 +42,16 @@ func answerPut(res *store.PutMessageResult, err error) (protocol.ResponseCode, e
 	e := &protocol.Error{Code: code, Err: err}
 	switch status := res.Status.String(); {
 	case res.Status == store.PutOSPageCacheBusy:
-		e.Remark = remarkStoreBusy
+		e.Remark = pageCacheBusy
 	case status != code.String():
 		e.Remark = status
 	}
 	return code, e
 }
+
+// pageCacheBusy is RocketMQ's remark for a store that has too much to do. It
+// begins with a mark by which clients know that, see protocol.Overloaded.
+const pageCacheBusy = "[PC_SYNCHRONIZED]broker busy, start flow control for a while"
 
 // pullCode is the answer to a get's status. Other than RocketMQ, an offset at
 // which no unit can be read is answered so that the client goes on.

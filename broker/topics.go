@@ -344,6 +344,9 @@ func (b *Broker) topicForSend(ctx context.Context, req *protocol.SendMessageRequ
 	if created {
 		b.log.Info("topic created by its first message", "topic", topic, "queues", cfg.WriteQueueNums)
 		err = b.announce(ctx)
+		if b.topicCreated != nil {
+			b.topicCreated(cfg)
+		}
 	}
 	return cfg, err
 }

@@ -85,8 +85,9 @@ type Log struct {
 	completions *completions // nil without staging
 	batches     batchRanges
 
-	flushing sync.Mutex // held by the one Flush that works; taken before mu
-	counted  int64      // messages that a Sync has told; guarded by flushing
+	flushing sync.Mutex                // held by the one Flush that works; taken before mu
+	syncing  atomic.Pointer[time.Time] // when the Flush under way began; nil when none is
+	counted  int64                     // messages that a Sync has told; guarded by flushing
 
 	mu       sync.Mutex    // the put lock
 	end      int64         // where the next record goes

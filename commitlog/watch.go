@@ -19,6 +19,8 @@ func (l *Log) flush() (s Sync, err error) {
 	l.flushing.Lock()
 	defer l.flushing.Unlock()
 	began := time.Now()
+	l.syncing.Store(&began)
+	defer l.syncing.Store(nil)
 	s.From = l.Durable()
 	if l.cfg.Staged {
 		err = l.flushStaged()
@@ -75,4 +77,14 @@ func (l *Log) StoreTimestamp(off message.LogOffset) (stored int64, ok bool) {
 		}
 	}
 	return 0, false
+}
+
+// SyncAge is how long the Flush that is under way has taken so far, zero when
+// none is.
+func (l *Log) SyncAge() time.Duration {
+	began := l.syncing.Load()
+	if began == nil {
+		return 0
+	}
+	return time.Since(*began)
 }

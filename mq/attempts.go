@@ -40,6 +40,7 @@ type attempts struct {
 	queue  protocol.MessageQueue
 	broker protocol.Broker
 	health *brokerHealth // nil when it does not matter
+	trial  bool          // it finds out whether the broker is well again
 	route  *publishRoute
 	seen   *SendContext // what hooks were told; nil without hooks
 
@@ -101,6 +102,7 @@ func (a *attempts) next(ctx context.Context) bool {
 		return a.stop(err)
 	}
 	a.made++
+	a.trial = a.health != nil && a.health.tryOut(a.p.faults.at(a.now))
 	a.share(ctx)
 	return true
 }
@@ -164,6 +166,7 @@ func (a *attempts) share(ctx context.Context) {
 
 // done takes the broker's answer and reports whether the message is stored.
 func (a *attempts) done(ctx context.Context, code protocol.ResponseCode, err error) bool {
+	late := a.late(ctx, err)
 	if a.cancel != nil {
 		a.cancel()
 		a.cancel = nil
@@ -175,6 +178,9 @@ func (a *attempts) done(ctx context.Context, code protocol.ResponseCode, err err
 			o = answered
 		}
 		a.p.faults.report(a.health, o, took)
+		if a.trial {
+			a.health.trial.Store(0)
+		}
 	}
 	a.last = err
 	if a.made > 1 || code != protocol.Success {
@@ -185,7 +191,7 @@ func (a *attempts) done(ctx context.Context, code protocol.ResponseCode, err err
 		return true
 	}
 	a.busy = protocol.Overloaded(err) || a.given != nil
-	a.end = a.made > a.retries || ctx.Err() != nil || !a.worthRetry(code, err)
+	a.end = a.made > a.retries || ctx.Err() != nil || !a.worthRetry(code, err, late)
 	if code.Stored() {
 		a.stored = a.sendError()
 		return true
@@ -193,15 +199,22 @@ func (a *attempts) done(ctx context.Context, code protocol.ResponseCode, err err
 	return false
 }
 
+// late reports whether the attempt's part of the time is over, and not the
+// sender's time.
+func (a *attempts) late(ctx context.Context, err error) bool {
+	return a.cancel != nil && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded)
+}
+
 // worthRetry reports whether another attempt may end differently. What a broker
 // has stored, its promise kept or not, is not sent again unless the producer's
-// configuration wants it. ServiceNotAvailable may also be the answer to a sync
+// configuration wants it, or the broker is late: its disk may hang, so going
+// elsewhere is what keeps the message. ServiceNotAvailable may also be the answer to a sync
 // that failed: the bytes may be in that log, but nobody sees them before the
 // store is opened again, so going elsewhere is what keeps the message. Then a
 // duplicate with the same unique key is possible.
 //
 // Source: RocketMQ client/producer/DefaultMQProducer.java, retryResponseCodes.
-func (a *attempts) worthRetry(code protocol.ResponseCode, err error) bool {
+func (a *attempts) worthRetry(code protocol.ResponseCode, err error, late bool) bool {
 	switch {
 	case a.given != nil:
 		return a.p.retrySameQueue && code == protocol.ConnectBroker
@@ -214,7 +227,7 @@ func (a *attempts) worthRetry(code protocol.ResponseCode, err error) bool {
 		a.p.routes.outdated()
 		return true
 	case protocol.FlushDiskTimeout, protocol.FlushSlaveTimeout, protocol.SlaveNotAvailable:
-		return a.p.retryNotStoreOK && others
+		return (late || a.p.retryNotStoreOK) && others
 	case protocol.SystemError, protocol.ServiceNotAvailable, protocol.NoPermission, protocol.NoBuyerID,
 		protocol.NotInCurrentUnit, protocol.GoAway, protocol.ConnectBroker, protocol.AccessBrokerTimeout:
 		return others || protocol.Overloaded(err)
@@ -232,10 +245,10 @@ func outcomeOf(ctx context.Context, code protocol.ResponseCode, err error, took 
 		return answered
 	case errors.Is(ctx.Err(), context.Canceled), ctx.Err() != nil && took < minAttempt:
 		return unrelated
-	case code.Stored():
-		return answered
 	case code == protocol.AccessBrokerTimeout, errors.Is(err, context.DeadlineExceeded):
 		return silent
+	case code.Stored():
+		return answered
 	case code == protocol.ConnectBroker:
 		return unreached
 	case code == protocol.SystemError && (errors.Is(err, message.ErrLimit) || errors.Is(err, message.ErrIllegal)):

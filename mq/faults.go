@@ -134,18 +134,40 @@ type brokerHealth struct {
 	until       atomic.Int64 // ns: kept away from before
 	fails       atomic.Int32 // in a row
 	unreachable atomic.Bool
-	probed      atomic.Bool // it failed, and a probe may end its time, or lengthen it
+	probed      atomic.Bool  // it failed, and a probe may end its time, or lengthen it
+	trial       atomic.Int64 // ns: a send finds out how it is, which takes no longer than until then
 
 	// Guarded by the table's mutex.
 	broker  protocol.Broker
 	probeAt int64
+	gone    bool // no route named it when it was to be asked
 }
 
 // available reports whether a broker is one to choose. When the time of one is
-// over it is, whatever it was before.
-func (h *brokerHealth) available(now int64) bool { return now >= h.until.Load() }
+// over it is, whatever it was before, for one send; the others wait for what
+// becomes of that, or a broker that is still slow would hold up all of them.
+func (h *brokerHealth) available(now int64) bool {
+	until := h.until.Load()
+	return until == 0 || now >= until && now >= h.trial.Load()
+}
+
+// tryOut makes a send that chose the broker the one that finds out, if its time is
+// over and no other one is. Of two at once only one is, though both go there.
+func (h *brokerHealth) tryOut(now int64) bool {
+	if until := h.until.Load(); until == 0 || now < until {
+		return false
+	}
+	trial := h.trial.Load()
+	return now >= trial && h.trial.CompareAndSwap(trial, now+int64(longestTrial))
+}
+
+// longestTrial is when another send finds out, should the first one never end.
+const longestTrial = time.Minute
 
 func (h *brokerHealth) reachable(now int64) bool { return !h.unreachable.Load() || h.available(now) }
+
+// over has the time of a broker be over, as far as is known.
+func (h *brokerHealth) over(now int64) { h.until.Store(max(now, 1)) }
 
 // compare has first what is the better choice where none is a good one.
 func (h *brokerHealth) compare(other *brokerHealth) int {
@@ -193,7 +215,8 @@ func newFaultTable(policy FaultPolicy, now func() time.Time, inUse func(string) 
 // at is a time as the health of brokers has it.
 func (t *faultTable) at(now time.Time) int64 { return int64(now.Sub(t.start)) }
 
-// healthOf finds or makes the health of a broker, which b connects to.
+// healthOf finds or makes the health of a broker that a route names, and that b
+// connects to. One that failed and had gone from the routes is asked at once.
 func (t *faultTable) healthOf(name string, b protocol.Broker) *brokerHealth {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -203,6 +226,12 @@ func (t *faultTable) healthOf(name string, b protocol.Broker) *brokerHealth {
 		t.brokers[name] = h
 	}
 	h.broker = b
+	if now := t.at(t.now()); h.gone && !h.available(now) {
+		h.probeAt = now
+		h.probed.Store(true)
+		t.probeSoon()
+	}
+	h.gone = false
 	return h
 }
 

@@ -84,6 +84,7 @@ func TestOutcomes(t *testing.T) {
 		{"canceled", canceled, refused(protocol.SystemError, context.Canceled), time.Hour, unrelated},
 		{"sender in a hurry", expired, refused(protocol.SystemError, context.DeadlineExceeded), ms, unrelated},
 		{"sender's time over", expired, refused(protocol.SystemError, context.DeadlineExceeded), time.Second, silent},
+		{"attempt's time over, stored", t.Context(), refused(protocol.FlushDiskTimeout, context.DeadlineExceeded), ms, silent},
 		{"attempt's time over", t.Context(), refused(protocol.SystemError, context.DeadlineExceeded), ms, silent},
 		{"no answer", t.Context(), refused(protocol.AccessBrokerTimeout, nil), ms, silent},
 		{"no connection", t.Context(), refused(protocol.ConnectBroker, nil), ms, unreached},
@@ -411,6 +412,37 @@ func TestProbeEnds(t *testing.T) {
 	}
 }
 
+// TestProbeOfOneThatCameBack: a broker that failed and left the routes is asked as
+// soon as a route names it again, whatever is left of its time.
+func TestProbeOfOneThatCameBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, a, _ := flakyProducer(t, ProducerConfig{})
+		refusal := &protocol.Error{Code: protocol.ServiceNotAvailable, Err: message.ErrClosed}
+		a.set(failing(refusal), refusal)
+		require.Equal(t, 1, sendMany(t, p, 8))
+		names := p.routes.names.(*fakeNames)
+		names.route = func(string) (protocol.TopicRoute, error) { return routeOf(2, "b"), nil }
+		p.routes.outdated()
+		require.Zero(t, sendMany(t, p, 8))
+		pass(8 * time.Second)
+		require.False(t, p.faults.probing)
+		probes := a.probes.Load()
+
+		a.set(nil, nil)
+		names.route = func(string) (protocol.TopicRoute, error) { return routeOf(2, "a", "b"), nil }
+		p.routes.outdated()
+		require.Zero(t, sendMany(t, p, 1), "it is not asked yet")
+		pass(ms)
+		require.EqualValues(t, probes+1, a.probes.Load())
+		require.Zero(t, sendMany(t, p, 20))
+		require.EqualValues(t, 11, a.sends.Load())
+		p.routes.outdated()
+		require.Zero(t, sendMany(t, p, 20))
+		pass(time.Hour)
+		require.EqualValues(t, probes+1, a.probes.Load(), "once")
+	})
+}
+
 // TestAvoidWithoutProbe lets a message find out.
 func TestAvoidWithoutProbe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -576,6 +608,71 @@ func TestRetryNotStoreOK(t *testing.T) {
 			require.True(t, met)
 		})
 	}
+}
+
+// TestLateSync has a broker whose disk hangs: what waits for its sync when the
+// attempt's time is over goes to another broker, without RetryNotStoreOK. When
+// that does not take it either, the message is stored, and the error says so.
+func TestLateSync(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		bErr   error
+		want   SendStatus
+		broker string
+	}{
+		{"kept by the other", nil, SendOK, "b"},
+		{"by none", &protocol.Error{Code: protocol.MessageIllegal}, SendFlushDiskTimeout, "a"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p, a, b := flakyProducer(t, ProducerConfig{AttemptTimeout: 100 * ms})
+				a.set(func(ctx context.Context) error {
+					<-ctx.Done()
+					return &protocol.Error{Code: protocol.FlushDiskTimeout, Err: ctx.Err()}
+				}, errors.New("it hangs"))
+				b.set(failing(test.bErr), nil)
+				for a.sends.Load() == 0 {
+					b.sends.Store(0)
+					began := time.Now()
+					r, err := p.Send(t.Context(), text(t, "t", "x"))
+					if a.sends.Load() == 0 {
+						continue
+					}
+					require.Equal(t, test.want, r.Status)
+					require.Equal(t, test.broker, r.Queue.BrokerName)
+					require.Equal(t, 100*ms, time.Since(began))
+					require.EqualValues(t, 1, b.sends.Load())
+					if test.want == SendOK {
+						require.NoError(t, err)
+						require.Equal(t, []string{"a", "b"}, r.Tried)
+					} else {
+						require.ErrorIs(t, err, context.DeadlineExceeded)
+						require.Equal(t, protocol.FlushDiskTimeout, CodeOf(err))
+					}
+				}
+				pass(5 * time.Second)
+				for range 8 {
+					_, _ = p.Send(t.Context(), text(t, "t", "x"))
+				}
+				require.EqualValues(t, 1, a.sends.Load(), "it is kept away from, and no probe ends that")
+			})
+		})
+	}
+	synctest.Test(t, func(t *testing.T) { // the sender's own time: nobody waits for another broker
+		p, a, b := flakyProducer(t, ProducerConfig{Retries: -1})
+		late := func(ctx context.Context) error {
+			<-ctx.Done()
+			return &protocol.Error{Code: protocol.FlushDiskTimeout, Err: ctx.Err()}
+		}
+		a.set(late, nil)
+		b.set(late, nil)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		r, err := p.Send(ctx, text(t, "t", "x"))
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.Equal(t, SendFlushDiskTimeout, r.Status)
+		require.EqualValues(t, 1, a.sends.Load()+b.sends.Load())
+	})
 }
 
 // TestRetryCodes retries an answer only where it is told to.

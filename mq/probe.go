@@ -54,7 +54,8 @@ func (t *faultTable) probe() {
 }
 
 // untilProbe is how long to wait for the next probe. When there is none to wait
-// for, the goroutine does not run any more. What no route names is forgotten.
+// for, the goroutine does not run any more. What no route names is not asked
+// until one does.
 func (t *faultTable) untilProbe() (wait time.Duration, more bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -65,6 +66,7 @@ func (t *faultTable) untilProbe() (wait time.Duration, more bool) {
 		}
 		if !t.inUse(name) {
 			h.probed.Store(false)
+			h.gone = true
 			continue
 		}
 		next = min(next, h.probeAt)
@@ -111,7 +113,7 @@ func (t *faultTable) probed(h *brokerHealth, err error) {
 	case err == nil:
 		h.unreachable.Store(false)
 		h.probed.Store(false)
-		h.until.Store(0)
+		h.over(t.at(t.now()))
 	case errors.Is(err, protocol.RequestCodeNotSupported): // time will tell
 		h.probed.Store(false)
 	default:

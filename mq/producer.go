@@ -73,8 +73,9 @@ type ProducerConfig struct {
 	RetryNotStoreOK bool
 	// AttemptTimeout limits an attempt after which there is another broker to
 	// try. When zero it is a fair part of the time until the context's deadline,
-	// 500 ms at least. Where it ends after the message got its place, the message
-	// is stored, its promise not kept: see RetryNotStoreOK.
+	// 500 ms at least. Where it ends after the message got its place, another
+	// broker is tried as well, because the first one may hang: if it does not, the
+	// message is delivered twice, with the same unique key.
 	AttemptTimeout time.Duration
 	// Faults says when to keep away from a broker.
 	Faults FaultPolicy
@@ -397,9 +398,10 @@ func (p *Producer) Queues(ctx context.Context, topic string) ([]protocol.Message
 // time: see FaultPolicy. A refusal is final when it is about the message;
 // ProducerConfig.Retries limits how often another broker is tried otherwise, or
 // the route asked for again, or a broker with too much to do asked once more
-// after a pause. A retry goes to another broker also after a failed sync. So a
-// message may be there twice, with the same unique key, when the store that
-// failed is opened again. The error tells of the last attempt only; CodeOf gives
+// after a pause. A retry goes to another broker also after a failed sync, and
+// when an attempt's part of the time is over while the message waits for its
+// sync. So a message may be there twice, with the same unique key, when the store
+// that failed is opened again, or the one that was late goes on. The error tells of the last attempt only; CodeOf gives
 // its code.
 func (p *Producer) Send(ctx context.Context, m *message.Message) (SendResult, error) {
 	if err := p.check(m); err != nil {

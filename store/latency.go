@@ -51,6 +51,11 @@ func (s *DefaultMessageStore) logSynced(y commitlog.Sync) {
 	s.noticeSegments(s.log.MinOffset(), s.log.Visible())
 }
 
+// SyncAge is how long the sync of the log that is under way has taken so far,
+// zero when none is. One that takes very much longer than Stats.SyncP99 is of a
+// disk that hangs: nothing else tells of it, because there is no error.
+func (s *DefaultMessageStore) SyncAge() time.Duration { return s.log.SyncAge() }
+
 // passed hears that units of some messages can be read now, the first of which
 // was stored at the time (ms). It is called by the dispatcher's goroutine.
 func (s *DefaultMessageStore) passed(_ int, stored int64) {
