@@ -22,6 +22,8 @@ var (
 	ErrNoRoute = mq.ErrNoRoute // no queue to send to
 	ErrGone    = mq.ErrGone    // messages that are no longer there
 
+	ErrNotPending = protocol.ErrNotPending // no timed message waits under this handle or id
+
 	ErrTopicNotExist = error(protocol.TopicNotExist) // no broker has the topic
 	ErrNoPermission  = error(protocol.NoPermission)  // the topic must not be read, or written
 )

@@ -38,6 +38,8 @@ type Broker struct {
 	stopOffsetsRun func() // ends the goroutine that saves offsets
 	delays         *delays
 	stopDelaysRun  func() error // ends the goroutine that delivers, and saves
+	timers         *timers
+	stopTimersRun  func() error // the same for timed messages
 }
 
 var _ protocol.Broker = (*Broker)(nil)
@@ -80,11 +82,14 @@ func New(ctx context.Context, cfg Config) (*Broker, error) {
 	if b.delays, err = openDelays(cfg); err != nil {
 		return nil, err
 	}
+	b.timers = openTimers(cfg)
 	if err := b.announce(ctx); err != nil {
 		return nil, err
 	}
 	b.stopOffsetsRun = b.offsets.run(cfg.OffsetPersistInterval, cfg.Logger)
-	b.stopDelaysRun = b.delays.run()
+	b.stopDelaysRun = deliverWhenDue(b.delays, b.delays.kick, "delayed messages", cfg.Logger)
+	b.stopTimersRun = deliverWhenDue(b.timers, b.timers.kick, "timed messages", cfg.Logger)
+	b.store.SetHeldBack(b.timers.heldBack)
 	b.store.SetConsumed(b.consumed(slices.Clone(cfg.RetentionGroups)))
 	return b, nil
 }
@@ -93,12 +98,15 @@ func New(ctx context.Context, cfg Config) (*Broker, error) {
 func (b *Broker) Name() string { return b.name }
 
 // consumed is the broker's store.Consumed: groups have consumed what they have
-// committed, and a delayed message is consumed when it is delivered.
+// committed, and a message that waits is consumed when it is delivered.
 func (b *Broker) consumed(groups []string) store.Consumed {
 	byGroups := b.offsets.consumed(groups)
 	return func(topic string, queueID int32) (message.QueueOffset, bool) {
-		if topic == message.ScheduleTopic {
+		switch topic {
+		case message.ScheduleTopic:
 			return b.delays.consumed(queueID), true
+		case message.TimerTopic:
+			return b.timers.consumed(), true
 		}
 		return byGroups(topic, queueID)
 	}
@@ -144,8 +152,9 @@ func (b *Broker) Close() error {
 			err = b.names.UnregisterBroker(context.Background(), b.name, protocol.MasterID)
 		}
 		b.store.SetConsumed(nil) // what groups go on to is no longer known
+		b.store.SetHeldBack(nil)
 		b.stopOffsetsRun()
-		b.closeErr = errors.Join(err, b.stopDelaysRun(), b.offsets.close())
+		b.closeErr = errors.Join(err, b.stopDelaysRun(), b.stopTimersRun(), b.offsets.close())
 	})
 	return b.closeErr
 }
