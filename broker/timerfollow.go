@@ -62,7 +62,6 @@ func (t *timers) followSome(ctx context.Context) (more bool, err error) {
 // take brings one record into the index. t.mu is held.
 func (t *timers) take(r *timerRecord) {
 	t.parks++
-	t.state.last = r.logOffset
 	t.changes++
 	if r.ends && t.state.index.end(r.ended) {
 		t.dirty = true
@@ -79,16 +78,15 @@ func (t *timers) take(r *timerRecord) {
 type timerRecord struct {
 	timer
 
-	waits     bool
-	ends      bool
-	ended     message.QueueOffset // what it ends
-	logOffset message.LogOffset
+	waits bool
+	ends  bool
+	ended message.QueueOffset // what it ends
 }
 
 // readTimer reads a record that may lie in a mapped file: a fault is an error.
 func readTimer(v message.View) (r timerRecord, err error) {
 	defer message.CatchFault(debug.SetPanicOnFault(true), &err)
-	r.offset, r.logOffset = v.QueueOffset(), v.LogOffset()
+	r.offset = v.QueueOffset()
 	r.ended, r.ends = endedBy(v.PreparedTransactionOffset())
 	p := message.Properties(v.Properties())
 	if r.due, err = outMillis(p); err != nil {
@@ -176,8 +174,8 @@ func (t *timers) belongs(s *timerState) bool {
 	if s.mark > t.store.MaxOffset() || s.next > t.store.MaxOffsetInQueue(message.TimerTopic, 0) {
 		return false
 	}
-	last, ok := t.store.CommitLogOffsetInQueue(message.TimerTopic, 0, s.next-1)
-	return !ok || last == s.last
+	last := lastRecord(t.store, s.next)
+	return last == s.last || last < 0 // it may have been removed since
 }
 
 // dropRemoved ends what waits and is not in the store any more, because somebody

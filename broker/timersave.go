@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/pocketmq/pocketmq/message"
+	"github.com/pocketmq/pocketmq/store"
 )
 
 // persist lets go of the log and writes the file, when either is due: the file as
@@ -53,6 +54,7 @@ func (t *timers) save(ctx context.Context) error {
 	t.mu.Lock()
 	state := t.state
 	state.mark = mark
+	state.last = lastRecord(t.store, state.next)
 	b, changes := state.encode(), t.changes
 	t.mu.Unlock()
 	if err := t.release(ctx); err != nil {
@@ -67,6 +69,15 @@ func (t *timers) save(ctx context.Context) error {
 	t.mu.Unlock()
 	t.delivered, t.saveAt = 0, 0
 	return nil
+}
+
+// lastRecord is the log offset of the timer topic's record before next, −1 if there
+// is none.
+func lastRecord(s *store.DefaultMessageStore, next message.QueueOffset) message.LogOffset {
+	if at, ok := s.CommitLogOffsetInQueue(message.TimerTopic, 0, next-1); ok {
+		return at
+	}
+	return -1
 }
 
 // release lets retention have what nobody waits for any more, once what has ended
