@@ -1,0 +1,206 @@
+package broker
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pocketmq/pocketmq/message"
+	"github.com/pocketmq/pocketmq/protocol"
+	"github.com/pocketmq/pocketmq/store"
+)
+
+// TestTimedMessagesAreKept by every rule, and move along with the log instead of
+// holding it: they come once, when they are due.
+func TestTimedMessagesAreKept(t *testing.T) {
+	for name, retention := range map[string]store.Retention{
+		"bytes":           {RetainBytes: 100_000},
+		"age":             {MaxAge: 5 * time.Minute},
+		"consumed":        {Groups: store.RemoveConsumed},
+		"keep unconsumed": {RetainBytes: 100_000, Groups: store.KeepUnconsumed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { testTimedMessagesAreKept(t, retention) })
+		})
+	}
+}
+
+func testTimedMessagesAreKept(t *testing.T, retention store.Retention) {
+	dir := t.TempDir()
+	open := func() *Broker {
+		return openBroker(t, Config{Store: openDelayStore(t, dir, store.Config{Flush: store.FlushAsync, Retention: retention})})
+	}
+	b := open()
+	createTopic(t, b, "orders", 1)
+	createTopic(t, b, "others", 1)
+	const n = 5
+	due := time.Now().Add(5 * time.Hour)
+	for i := range n {
+		sendAt(t, b, fmt.Sprint("m", i), due)
+	}
+	require.NoError(t, cancelTimer(t, b, "m2"))
+	others := message.QueueOffset(0)
+	var most int64
+	for step := range 100 {
+		send(t, b, "others", 0, strings.Repeat("x", 7000))
+		others++
+		require.NoError(t, b.UpdateConsumerOffset(t.Context(), protocol.UpdateConsumerOffsetRequest{
+			Group: "g", Topic: "others", Offsets: []protocol.QueuePosition{{Offset: others}}, Sync: true,
+		}))
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		most = max(most, int64(b.store.MaxOffset()-b.store.MinOffset()))
+		if step%40 == 39 {
+			require.NoError(t, b.Close())
+			require.NoError(t, b.store.Close())
+			b = open()
+		}
+	}
+	require.Positive(t, b.store.MinOffsetInQueue(message.TimerTopic, 0))
+	require.Less(t, most, int64(300_000), "bytes of the log")
+	require.Equal(t, []string{"m0", "m1", "m3", "m4"}, waiting(t, b))
+	time.Sleep(time.Until(due.Add(-time.Millisecond)))
+	synctest.Wait()
+	require.Empty(t, bodies(t, b.store, "orders", 0))
+	time.Sleep(time.Millisecond)
+	synctest.Wait()
+	require.Equal(t, []string{"m0", "m1", "m3", "m4"}, bodies(t, b.store, "orders", 0))
+	require.NoError(t, b.Close())
+	require.NoError(t, b.store.Close())
+}
+
+// TestTimedMessagesAreNotMovedInVain: not where nothing is to be removed, and where
+// more waits than may stay, only as much as others write.
+func TestTimedMessagesAreNotMovedInVain(t *testing.T) {
+	for name, test := range map[string]struct {
+		retention store.Retention
+		most      int64
+	}{
+		"nothing is to be removed": {store.Retention{}, 0},
+		"more waits than may stay": {store.Retention{RetainBytes: 100_000}, 2 * timerRollCredit},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := openBroker(t, Config{Store: openDelayStore(t, t.TempDir(), store.Config{Flush: store.FlushAsync, Retention: test.retention})})
+				createTopic(t, b, "orders", 1)
+				p, err := message.NewProperties(message.PropertyTimerDelaySeconds, "1000000")
+				require.NoError(t, err)
+				for range 50 {
+					_, err := trySend(t, b, strings.Repeat("x", 8000), p)
+					require.NoError(t, err)
+				}
+				end := b.store.MaxOffset()
+				time.Sleep(2 * time.Hour)
+				synctest.Wait()
+				moved := int64(b.store.MaxOffset() - end)
+				require.LessOrEqual(t, moved, test.most)
+				require.Equal(t, test.most > 0, moved > 0)
+				require.Len(t, waiting(t, b), 50)
+				require.NoError(t, b.Close())
+				require.NoError(t, b.store.Close())
+			})
+		})
+	}
+}
+
+// heap is what is in use.
+func heap() int64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+// TestManyTimers bounds heap and what a restart reads.
+func TestManyTimers(t *testing.T) { testManyTimers(t, 20_000) }
+
+func testManyTimers(t *testing.T, n int) {
+	clock := int64(1e12)
+	cfg := Config{Now: func() time.Time { return time.UnixMilli(clock) }}
+	dir := t.TempDir()
+	open := func() *Broker {
+		var err error
+		cfg.Store, err = store.Open(t.Context(), dir, store.Config{Flush: store.FlushAsync, NoIndex: true, Now: cfg.Now})
+		require.NoError(t, err)
+		return openBroker(t, cfg)
+	}
+	b := open()
+	createTopic(t, b, "orders", 1)
+	before := heap()
+	for i := range n {
+		at := clock + 1000 + int64(i)*7919%int64(n) // in no order
+		p := message.Properties(fmt.Sprintf("UNIQ_KEY\x01%032d\x02TIMER_DELIVER_MS\x01%d", i, at))
+		_, err := trySend(t, b, "reminder", p)
+		require.NoError(t, err)
+	}
+	firstPage := func() []protocol.TimerInfo {
+		page, err := b.ListTimers(t.Context(), protocol.ListTimersRequest{Max: 10})
+		require.NoError(t, err)
+		return page.Timers
+	}
+	first := firstPage()
+	require.Equal(t, n, b.timers.state.index.len())
+	used := heap() - before
+	t.Logf("%d timers: %d bytes of heap, %d each", n, used, used/int64(n))
+	require.Less(t, used, 100*int64(n)+1<<20)
+	require.NoError(t, b.Close())
+	require.NoError(t, b.store.Close())
+
+	info, err := os.Stat(filepath.Join(dir, "pocketmq", timerFile))
+	require.NoError(t, err)
+	require.EqualValues(t, 16+timerFileHeader+timerFileEntry*n, info.Size())
+	before = heap()
+	b = open()
+	require.Equal(t, first, firstPage())
+	require.Zero(t, b.timers.records, "records of the log that were read")
+	require.Zero(t, b.timers.parks, "records of the topic that were read")
+	require.Less(t, heap()-before, 100*int64(n)+1<<20)
+	require.Equal(t, n, b.timers.state.index.len())
+	require.NoError(t, b.Close())
+	again, err := os.Stat(filepath.Join(dir, "pocketmq", timerFile))
+	require.NoError(t, err)
+	require.Equal(t, info.ModTime(), again.ModTime(), "it was right, and not written again")
+	require.NoError(t, b.store.Close())
+}
+
+// TestRestartAfterCrashReadsLittle: what was parked since the file was written, and
+// the log from where it was or from when something was due.
+func TestRestartAfterCrashReadsLittle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		s := openDelayStore(t, dir, store.Config{Flush: store.FlushAsync})
+		b := openBroker(t, Config{Store: s})
+		createTopic(t, b, "orders", 1)
+		const n = 100
+		for i := range n {
+			sendAt(t, b, fmt.Sprint("m", i), time.Now().Add(time.Duration(i+1)*time.Hour))
+		}
+		time.Sleep(2*time.Hour + time.Minute)
+		for range n {
+			send(t, b, "others", 0, strings.Repeat("x", 3000))
+		}
+		time.Sleep(time.Minute) // the store writes a recovery point
+		sendAt(t, b, "last", time.Now().Add(time.Hour))
+		synctest.Wait()
+		next := filepath.Join(t.TempDir(), "copy")
+		require.NoError(t, os.CopyFS(next, os.DirFS(dir)))
+		require.NoError(t, b.Close())
+		require.NoError(t, s.Close())
+
+		s = openDelayStore(t, next, store.Config{Flush: store.FlushAsync})
+		b = openBroker(t, Config{Store: s})
+		require.Len(t, waiting(t, b), n-2+1)
+		require.EqualValues(t, 1, b.timers.parks, "the last one")
+		require.LessOrEqual(t, b.timers.records, int64(32_000/3000+2), "the last file of the log, as nothing was due since")
+		require.NoError(t, b.Close())
+		require.NoError(t, s.Close())
+	})
+}
