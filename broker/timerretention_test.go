@@ -204,3 +204,70 @@ func TestRestartAfterCrashReadsLittle(t *testing.T) {
 		require.NoError(t, s.Close())
 	})
 }
+
+// TestTailIsBounded: what was delivered is counted in the file before too much of
+// the log would have to be looked through, however seldom it is written else.
+func TestTailIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		const n, between, tail = 10, 30, 50_000
+		cfg := Config{OffsetPersistInterval: 1000 * time.Hour}
+		cfg.Store = openDelayStore(t, dir, store.Config{Flush: store.FlushAsync})
+		b := openBroker(t, cfg)
+		b.timers.tail = tail
+		createTopic(t, b, "orders", 1)
+		for i := range n + 1 {
+			sendAt(t, b, fmt.Sprint("m", i), time.Now().Add(time.Duration(i+1)*time.Hour))
+		}
+		for range n {
+			time.Sleep(time.Hour + time.Second)
+			for range between {
+				send(t, b, "others", 0, strings.Repeat("x", 3000))
+			}
+		}
+		time.Sleep(time.Minute) // the store writes a recovery point
+		synctest.Wait()
+		next := filepath.Join(t.TempDir(), "copy")
+		require.NoError(t, os.CopyFS(next, os.DirFS(dir)))
+		require.NoError(t, b.Close())
+		require.NoError(t, cfg.Store.Close())
+
+		cfg.Store = openDelayStore(t, next, store.Config{Flush: store.FlushAsync})
+		b = openBroker(t, cfg)
+		require.Equal(t, []string{"m10"}, waiting(t, b))
+		require.LessOrEqual(t, b.timers.records, int64(tail/3000+between+5))
+		require.NoError(t, b.Close())
+		require.NoError(t, cfg.Store.Close())
+	})
+}
+
+// TestHeldTimers: the log is held from the first message that waits, and let go of
+// only some time after it has ended, when that is on disk.
+func TestHeldTimers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := openBroker(t, Config{})
+		createTopic(t, b, "orders", 1)
+		require.Zero(t, b.timers.consumed())
+		for i := range 4 {
+			sendAt(t, b, fmt.Sprint("m", i), time.Now().Add(time.Duration(4-i)*time.Hour))
+		}
+		for _, step := range []struct {
+			cancel string
+			held   message.QueueOffset
+		}{{"m1", 0}, {"m0", 2}, {"m3", 2}, {"m2", 8}} {
+			before := b.timers.consumed()
+			require.NoError(t, cancelTimer(t, b, step.cancel))
+			synctest.Wait()
+			require.Equal(t, before, b.timers.consumed())
+			time.Sleep(DefaultOffsetPersistInterval + time.Millisecond)
+			synctest.Wait()
+			require.Equal(t, step.held, b.timers.consumed(), step.cancel)
+		}
+		require.NoError(t, b.Close())
+		b = openBroker(t, Config{Store: b.store})
+		require.Empty(t, waiting(t, b))
+		require.EqualValues(t, 8, b.timers.consumed())
+		require.NoError(t, b.Close())
+		require.NoError(t, b.store.Close())
+	})
+}
