@@ -68,7 +68,7 @@ func testTimersAfterCrash(t *testing.T, mode store.FlushMode, same bool) {
 	cfg := store.Config{Flush: mode, Now: now, NoIndex: true}
 	s := openDelayStore(t, t.TempDir(), cfg)
 	b := openBroker(t, Config{Store: s, Now: now})
-	b.timers.tail = 300
+	setTail(b, 300)
 	taken := copies{root: t.TempDir()}
 	var cancelledFrom int // the first copy that has the record
 	put := func(ctx context.Context, m *message.MessageExtBrokerInner) (store.PutMessageResult, error) {

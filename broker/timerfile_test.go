@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -105,8 +106,9 @@ func TestUselessTimerFile(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			clock := int64(1e12)
-			now := func() time.Time { return time.UnixMilli(clock) }
+			var clock atomic.Int64
+			clock.Store(1e12)
+			now := func() time.Time { return time.UnixMilli(clock.Load()) }
 			s := openDelayStore(t, dir, store.Config{Now: now})
 			b := openBroker(t, Config{Store: s, Now: now})
 			createTopic(t, b, "orders", 1)
@@ -116,14 +118,14 @@ func TestUselessTimerFile(t *testing.T) {
 			}
 			require.NoError(t, cancelTimer(t, b, "m30"))
 			require.NoError(t, b.Close())
-			clock += 20_000
+			clock.Add(20_000)
 			b = openBroker(t, Config{Store: s, Now: now})
 			require.Eventually(t, func() bool { return len(bodies(t, s, "orders", 0)) == 20 }, 20*time.Second, time.Millisecond)
 			require.NoError(t, b.Close())
 			require.NoError(t, s.Close())
 			spoil(t, filepath.Join(dir, "pocketmq", timerFile))
 
-			clock += 60_000
+			clock.Add(60_000)
 			s = openDelayStore(t, dir, store.Config{Now: now})
 			b = openBroker(t, Config{Store: s, Now: now})
 			waitForAll(t, b)

@@ -90,7 +90,7 @@ func readTimer(v message.View) (r timerRecord, err error) {
 	r.ended, r.ends = endedBy(v.PreparedTransactionOffset())
 	p := message.Properties(v.Properties())
 	if r.due, err = outMillis(p); err != nil {
-		return r, nil //nolint:nilerr // it does not wait
+		return r, nil // it does not wait
 	}
 	_, r.waits = p.Get(message.PropertyRealTopic)
 	id, ok := p.Get(message.PropertyUniqueKey)
@@ -196,8 +196,8 @@ func (t *timers) dropRemoved() {
 
 // findDelivered ends what the log says was delivered.
 func (t *timers) findDelivered(ctx context.Context) (found int64, err error) {
-	from, any := t.deliveredFrom()
-	if !any {
+	from, ok := t.deliveredFrom()
+	if !ok {
 		return 0, nil
 	}
 	for v, err := range t.store.Records(ctx, from) {
@@ -224,15 +224,15 @@ func (t *timers) findDelivered(ctx context.Context) (found int64, err error) {
 }
 
 // deliveredFrom is the log offset before which nothing was delivered of what waits,
-// as far as the index knows; any is false if nothing waits.
-func (t *timers) deliveredFrom() (from message.LogOffset, any bool) {
+// as far as the index knows; false if nothing waits.
+func (t *timers) deliveredFrom() (message.LogOffset, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	first, any := t.state.index.byOffset.first()
-	if !any {
+	first, ok := t.state.index.byOffset.first()
+	if !ok {
 		return 0, false
 	}
-	from = max(t.state.mark, t.store.OffsetByTime(t.state.index.earliest()))
+	from := max(t.state.mark, t.store.OffsetByTime(t.state.index.earliest()))
 	if parked, ok := t.store.CommitLogOffsetInQueue(message.TimerTopic, 0, first.offset); ok {
 		from = max(from, parked)
 	}

@@ -214,7 +214,7 @@ func TestTailIsBounded(t *testing.T) {
 		cfg := Config{OffsetPersistInterval: 1000 * time.Hour}
 		cfg.Store = openDelayStore(t, dir, store.Config{Flush: store.FlushAsync})
 		b := openBroker(t, cfg)
-		b.timers.tail = tail
+		setTail(b, tail)
 		createTopic(t, b, "orders", 1)
 		for i := range n + 1 {
 			sendAt(t, b, fmt.Sprint("m", i), time.Now().Add(time.Duration(i+1)*time.Hour))
@@ -269,5 +269,34 @@ func TestHeldTimers(t *testing.T) {
 		require.EqualValues(t, 8, b.timers.consumed())
 		require.NoError(t, b.Close())
 		require.NoError(t, b.store.Close())
+	})
+}
+
+// TestRollPassesOverNothing: what can not be delivered stays until it is due, and
+// keeps nobody from being delivered.
+func TestRollPassesOverNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := openDelayStore(t, t.TempDir(), store.Config{})
+		due := time.Now().Add(time.Hour)
+		m := message.MessageExtBrokerInner{}
+		m.Topic, m.Body = message.TimerTopic, []byte("x")
+		m.Properties = message.Properties(fmt.Sprintf("TIMER_OUT_MS\x01%d\x02REAL_TOPIC\x01orders\x02REAL_QID\x01first", due.UnixMilli()))
+		_, err := s.PutMessage(t.Context(), &m)
+		require.NoError(t, err)
+		b := openBroker(t, Config{Store: s})
+		createTopic(t, b, "orders", 1)
+		sendAt(t, b, "m0", due.Add(-time.Minute))
+		sendAt(t, b, "m1", due.Add(time.Minute))
+		b.timers.heldBack(s.MaxOffset())
+		time.Sleep(59*time.Minute + time.Millisecond)
+		synctest.Wait()
+		require.Equal(t, []string{"m0"}, bodies(t, s, "orders", 0))
+		require.Zero(t, b.timers.consumed())
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		require.Equal(t, []string{"m0", "m1"}, bodies(t, s, "orders", 0))
+		require.NoError(t, b.Close())
+		require.EqualValues(t, 4, b.timers.consumed(), "it was ended, by one more record")
+		require.NoError(t, s.Close())
 	})
 }

@@ -46,7 +46,6 @@ type timers struct {
 	now      func() time.Time
 	horizon  time.Duration
 	interval time.Duration // how long what was delivered may hold the log
-	tail     int64         // timerTail
 	log      *slog.Logger
 	arrivals
 
@@ -58,6 +57,7 @@ type timers struct {
 	state   timerState // state.mark is the file's
 	changes int64      // of state, since the file was written
 	dirty   bool       // something ended since held was set
+	tail    int64      // timerTail
 
 	// The rest is the goroutine's.
 	delivered int64             // since the file was written

@@ -54,6 +54,13 @@ func reschedule(t *testing.T, b *Broker, id string, at time.Time) error {
 	})
 }
 
+// setTail replaces timerTail.
+func setTail(b *Broker, tail int64) {
+	b.timers.mu.Lock()
+	defer b.timers.mu.Unlock()
+	b.timers.tail = tail
+}
+
 // waiting lists the ids of all that waits, with pages of two.
 func waiting(t *testing.T, b *Broker) (ids []string) {
 	t.Helper()
@@ -451,7 +458,7 @@ func testTimersModel(t *testing.T, seed uint64) {
 	s := openDelayStore(t, dir, cfg)
 	open := func() *Broker {
 		b := openBroker(t, Config{Store: s, OffsetPersistInterval: time.Duration(1+r.IntN(20)) * time.Second})
-		b.timers.tail = int64(r.IntN(5000))
+		setTail(b, int64(r.IntN(5000)))
 		return b
 	}
 	b := open()

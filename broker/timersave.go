@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"errors"
 
 	"github.com/pocketmq/pocketmq/message"
 	"github.com/pocketmq/pocketmq/store"
@@ -144,20 +145,22 @@ func (t *timers) roll(ctx context.Context) error {
 	return nil
 }
 
-// rollOne puts one message further on, if it lies before a log offset.
+// rollOne puts one message further on, if it lies before a log offset. One that can
+// not be read or delivered stays where it is until it is due.
 func (t *timers) rollOne(ctx context.Context, e timer, to message.LogOffset) (rolled bool, err error) {
+	var inner message.MessageExtBrokerInner
 	m, err := t.read(ctx, e.offset)
-	if err != nil {
+	if err == nil {
+		inner, err = replacement(e, m, e.due)
+	}
+	stays := errors.Is(err, errLost) || errors.Is(err, errUndeliverable)
+	if err != nil && !stays {
 		return false, err
 	}
 	others := int64(t.store.MaxOffset()-t.began) - t.rolled
-	if m.LogOffset >= to || t.rolled+int64(m.StoreSize) > timerRollCredit+others/timerRollShare {
+	if stays || m.LogOffset >= to || t.rolled+int64(m.StoreSize) > timerRollCredit+others/timerRollShare {
 		t.heldTo.CompareAndSwap(int64(to), 0) // the next cleaning asks again, if need be
 		return false, nil
-	}
-	inner, err := replacement(e, m, e.due)
-	if err != nil {
-		return false, err
 	}
 	inner.NoWait = true
 	res, err := t.put(ctx, &inner)

@@ -82,12 +82,13 @@ func (p Properties) TimerDue(now int64) (due int64, timed bool, err error) {
 //
 // Source: RocketMQ 5 broker/util/HookUtils.java, transformTimerMessage.
 func ParkTimer(m MessageExtBrokerInner, due int64) (MessageExtBrokerInner, error) {
-	p, err := m.Properties, error(nil)
+	p := m.Properties
 	for _, nv := range [...][2]string{
 		{PropertyTimerOutMillis, strconv.FormatInt(due, 10)},
 		{PropertyRealTopic, m.Topic},
 		{PropertyRealQueueID, strconv.Itoa(int(m.QueueID))},
 	} {
+		var err error
 		if p, err = p.With(nv[0], nv[1]); err != nil {
 			return m, fmt.Errorf("timer: %w", err)
 		}
