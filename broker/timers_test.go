@@ -81,7 +81,7 @@ func waiting(t *testing.T, b *Broker) (ids []string) {
 
 // TestTimerProperties: which of them counts, what is refused, and with which code.
 func TestTimerProperties(t *testing.T) {
-	const day = 24 * 60 * 60 * 1000
+	const day = int64(24 * 60 * 60 * 1000)
 	now := int64(1_700_000_000_123)
 	text := func(n int64) string { return strconv.FormatInt(n, 10) }
 	for name, test := range map[string]struct {
@@ -127,7 +127,7 @@ func TestTimerProperties(t *testing.T) {
 				require.ErrorIs(t, err, test.refused)
 				var limit *message.LimitError
 				if errors.As(err, &limit) {
-					require.EqualValues(t, 40*day, limit.Limit)
+					require.Equal(t, 40*day, limit.Limit)
 					require.Equal(t, test.limit, limit.Value)
 				}
 				require.Zero(t, b.store.MaxOffset())
