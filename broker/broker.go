@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/pocketmq/pocketmq/message"
 	"github.com/pocketmq/pocketmq/protocol"
@@ -28,6 +29,8 @@ type Broker struct {
 	topics         *topicTable
 	groups         *groupTable
 	autoGroup      bool
+	storeReplies   bool
+	now            func() time.Time
 	offsets        *offsetTable
 	clients        clientTable
 	announceMu     sync.Mutex // keeps registrations in the order of the changes
@@ -56,6 +59,7 @@ func New(ctx context.Context, cfg Config) (*Broker, error) {
 		name: cfg.Name, cluster: cfg.Cluster,
 		store: cfg.Store, host: cfg.Store.StoreHost(), names: cfg.NameService, log: cfg.Logger,
 		autoCreate: !cfg.NoAutoCreateTopic, autoGroup: !cfg.NoAutoCreateGroup, queueNums: cfg.TopicQueueNums,
+		storeReplies: !cfg.NoStoreReply, now: cfg.Now,
 		closing: make(chan struct{}),
 	}
 	if !cfg.NoClusterProperty {
@@ -121,6 +125,9 @@ func (b *Broker) announce(ctx context.Context) error {
 	defer b.announceMu.Unlock()
 	topics := b.topics.all()
 	if t, ok := b.template(protocol.TemplateTopic); ok {
+		topics = append(topics, t)
+	}
+	if t := b.replyTopic(); !b.topics.has(t.Name) {
 		topics = append(topics, t)
 	}
 	err := b.names.RegisterBroker(context.WithoutCancel(ctx), protocol.RegisterBrokerRequest{

@@ -48,8 +48,12 @@ type Config struct {
 	// pulls, and what they send back.
 	NoAutoCreateGroup bool
 	// NoClusterProperty leaves out the property CLUSTER=<cluster>, which
-	// RocketMQ's broker adds to every message that it stores.
+	// RocketMQ's broker adds to every message that it stores. Who receives a
+	// request can then not reply to it.
 	NoClusterProperty bool
+	// NoStoreReply hands replies to requests over and keeps no copy of them in the
+	// topic <cluster>_REPLY_TOPIC (RocketMQ's storeReplyMessageEnable, reversed).
+	NoStoreReply bool
 
 	// OffsetPersistInterval is how long a consumer's offset may stay unsaved.
 	OffsetPersistInterval time.Duration

@@ -1,6 +1,7 @@
 // Package broker is RocketMQ's broker in process: it owns a store's topics, groups
-// and consumer offsets, admits messages, delivers delayed and timed ones, and serves pulls
-// that wait for messages. Broker implements protocol.Broker; NameService
+// and consumer offsets, admits messages, delivers delayed and timed ones, hands
+// replies to the clients that asked, and serves pulls that wait for messages.
+// Broker implements protocol.Broker; NameService
 // implements protocol.NameService for brokers of one process.
 //
 // Laws of the package:

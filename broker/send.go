@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"math/rand/v2"
 	"strconv"
 	"strings"
 
@@ -10,7 +11,7 @@ import (
 )
 
 const (
-	propertyCluster     = "CLUSTER"
+	propertyCluster     = protocol.PropertyCluster
 	propertyTransaction = "TRAN_MSG"
 )
 
@@ -31,7 +32,12 @@ func (b *Broker) SendMessage(ctx context.Context, req protocol.SendMessageReques
 	if err != nil {
 		return protocol.SendMessageResponse{Code: protocol.CodeOf(err)}, err
 	}
-	res, err := b.store.PutMessage(ctx, &inner)
+	return b.put(ctx, &inner, req.QueueID)
+}
+
+// put stores what was admitted.
+func (b *Broker) put(ctx context.Context, inner *message.MessageExtBrokerInner, asked int32) (protocol.SendMessageResponse, error) {
+	res, err := b.store.PutMessage(ctx, inner)
 	code, err := answerPut(&res, err)
 	if !code.Stored() {
 		return protocol.SendMessageResponse{Code: code}, err
@@ -45,11 +51,11 @@ func (b *Broker) SendMessage(ctx context.Context, req protocol.SendMessageReques
 	}
 	switch inner.Topic { // while a message waits, its client hears of the queue that it asked for
 	case message.ScheduleTopic:
-		b.delays.parkedAt(&inner, &res)
-		resp.QueueID = req.QueueID
+		b.delays.parkedAt(inner, &res)
+		resp.QueueID = asked
 	case message.TimerTopic:
-		b.timers.parkedAt(&inner, &res)
-		resp.QueueID, resp.RecallHandle = req.QueueID, recallHandle(b.name, &inner, resp.MessageID)
+		b.timers.parkedAt(inner, &res)
+		resp.QueueID, resp.RecallHandle = asked, recallHandle(b.name, inner, resp.MessageID)
 	}
 	return resp, err
 }
@@ -105,12 +111,16 @@ func (b *Broker) admit(ctx context.Context, req *protocol.SendMessageRequest) (m
 	if err == nil {
 		waiting, err = b.park(inner)
 	}
+	asked := req.QueueID
 	switch {
 	case err != nil:
 	case inner.Topic != req.Message.Topic: // a dead letter
 		err = b.ensureTopic(ctx, inner.Topic, 1)
 	default:
 		err = b.place(ctx, req, &inner)
+	}
+	if err == nil && asked < 0 { // only now it has a queue
+		waiting, err = b.park(inner)
 	}
 	waiting.SysFlag = inner.SysFlag // place changes nothing else
 	return waiting, err
@@ -180,7 +190,8 @@ func (b *Broker) prepare(req *protocol.SendMessageRequest) (message.MessageExtBr
 	return inner, err
 }
 
-// place finds the topic, or makes it, and checks what may be done with it.
+// place finds the topic, or makes it, checks what may be done with it, and
+// chooses a queue where the request leaves that to the broker.
 func (b *Broker) place(ctx context.Context, req *protocol.SendMessageRequest, inner *message.MessageExtBrokerInner) error {
 	cfg, err := b.topicForSend(ctx, req)
 	if err != nil {
@@ -188,6 +199,10 @@ func (b *Broker) place(ctx context.Context, req *protocol.SendMessageRequest, in
 	}
 	if !cfg.Perm.Writable() {
 		return refuse(protocol.NoPermission, "topic "+cfg.Name+" can not be written: "+cfg.Perm.String(), nil)
+	}
+	if req.QueueID < 0 && cfg.WriteQueueNums > 0 {
+		req.QueueID = rand.N(cfg.WriteQueueNums)
+		inner.QueueID = req.QueueID
 	}
 	if req.QueueID < 0 || req.QueueID >= cfg.WriteQueueNums {
 		return refuse(protocol.SystemError, "topic "+cfg.Name, queueIDError(req.QueueID, cfg.WriteQueueNums))

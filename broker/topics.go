@@ -87,6 +87,8 @@ func (t *topicTable) get(topic string) (protocol.TopicConfig, bool) {
 	return cfg, ok
 }
 
+func (t *topicTable) has(topic string) bool { _, ok := t.get(topic); return ok }
+
 // all returns the topics sorted by name.
 func (t *topicTable) all() []protocol.TopicConfig {
 	return slices.SortedFunc(maps.Values(*t.table.Load()), byName)
@@ -255,7 +257,7 @@ func checkTopicConfig(cfg protocol.TopicConfig) error {
 
 // systemTopic adds this broker's own names to the fixed list.
 func (b *Broker) systemTopic(topic string) bool {
-	return protocol.IsSystemTopic(topic) || topic == b.name || topic == b.cluster || topic == b.cluster+"_REPLY_TOPIC"
+	return protocol.IsSystemTopic(topic) || topic == b.name || topic == b.cluster || topic == protocol.ReplyTopic(b.cluster)
 }
 
 // GetTopic returns a topic's configuration.
@@ -299,10 +301,14 @@ func (b *Broker) topicForSend(ctx context.Context, req *protocol.SendMessageRequ
 }
 
 // fromTemplate is the configuration of a new topic: as many queues as the
-// client wants and the template has, the template's permissions but one.
+// client wants and the template has, the template's permissions but one. The
+// topic of replies needs no template.
 //
 // Source: RocketMQ broker/topic/TopicConfigManager.java, createTopicInSendMessageMethod.
 func (b *Broker) fromTemplate(req *protocol.SendMessageRequest) (protocol.TopicConfig, bool) {
+	if req.Message.Topic == protocol.ReplyTopic(b.cluster) {
+		return b.replyTopic(), true
+	}
 	cfg, ok := b.template(cmp.Or(req.DefaultTopic, protocol.TemplateTopic))
 	if ok && req.DefaultTopicQueueNums > 0 {
 		cfg.WriteQueueNums = min(cfg.WriteQueueNums, req.DefaultTopicQueueNums)
@@ -316,7 +322,19 @@ func (b *Broker) fromTemplate(req *protocol.SendMessageRequest) (protocol.TopicC
 		WriteQueueNums: cfg.WriteQueueNums,
 		Perm:           cfg.Perm &^ protocol.PermInherit,
 		FilterType:     cfg.FilterType,
+		SysFlag:        unitFlag(req),
 	}, ok
+}
+
+// unitFlag is the flag of a topic that the request makes.
+func unitFlag(req *protocol.SendMessageRequest) int32 {
+	switch {
+	case !req.UnitMode:
+		return 0
+	case strings.HasPrefix(req.Message.Topic, protocol.RetryPrefix):
+		return protocol.TopicUnitSub
+	}
+	return protocol.TopicUnit
 }
 
 // template finds a topic that others may be made after. TBW102 is given by the

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/pocketmq/pocketmq/message"
 	"github.com/pocketmq/pocketmq/protocol"
 )
 
@@ -49,14 +48,14 @@ func (p *Producer) RescheduleTimer(ctx context.Context, handle string, at time.T
 
 // recall reads a handle and finds the broker that it names.
 func (p *Producer) recall(ctx context.Context, handle string) (protocol.RecallHandle, protocol.Broker, error) {
-	if p.closed.Load() {
-		return protocol.RecallHandle{}, nil, message.ErrClosed
+	if err := p.running(); err != nil {
+		return protocol.RecallHandle{}, nil, err
 	}
 	h, err := protocol.ParseRecallHandle(handle)
 	if err != nil {
 		return h, nil, err
 	}
-	r, err := p.routes.get(ctx, h.Topic, p.now())
+	r, err := p.routes.get(ctx, p.ns.unwrap(h.Topic), p.now())
 	if err != nil {
 		return h, nil, err
 	}

@@ -63,3 +63,22 @@ func TestTimedMessagesInProducers(t *testing.T) {
 		require.ErrorContains(t, err, "message 1 of the batch")
 	}
 }
+
+// TestCancelTimerInNamespace: handles have the broker's name of the topic.
+func TestCancelTimerInNamespace(t *testing.T) {
+	h := openHouse(t)
+	p, err := NewProducer(ProducerConfig{Group: "senders", Namespace: "ns", NameService: h.names, Connect: h.names.Connect})
+	require.NoError(t, err)
+	t.Cleanup(func() { p.Close() })
+	m := text(t, "orders", "x")
+	m.Properties = m.Properties.DeliverAfter(time.Hour)
+	r, err := p.Send(t.Context(), m)
+	require.NoError(t, err)
+	handle, err := protocol.ParseRecallHandle(r.RecallHandle)
+	require.NoError(t, err)
+	require.Equal(t, "ns%orders", handle.Topic)
+	again, err := p.RescheduleTimer(t.Context(), r.RecallHandle, time.Now().Add(2*time.Hour))
+	require.NoError(t, err)
+	require.NoError(t, h.producer(t).CancelTimer(t.Context(), again), "by one without a namespace")
+	require.ErrorIs(t, p.CancelTimer(t.Context(), again), protocol.ErrNotPending)
+}

@@ -49,13 +49,14 @@ type Broker interface {
 	Retries
 	Clients
 	Timers
+	Replies
 }
 
 // SendMessageRequest is one message on its way to a queue.
 type SendMessageRequest struct {
 	Group         string
 	Message       message.Message // the body is not kept beyond the call
-	QueueID       int32
+	QueueID       int32           // negative: one of the broker's choice
 	SysFlag       message.SysFlag
 	BornTimestamp int64 // ms since the Unix epoch
 	BornHost      message.Host
@@ -64,6 +65,7 @@ type SendMessageRequest struct {
 	// queues wanted when the topic is made by this request.
 	DefaultTopic          string
 	DefaultTopicQueueNums int32
+	UnitMode              bool // such a topic is one of a unit: see TopicConfig.SysFlag
 
 	// ReconsumeTimes is how often the message came again so far. In a retry topic,
 	// more than MaxReconsumeTimes make it a dead letter; 0 is the group's maximum.

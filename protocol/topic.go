@@ -65,6 +65,15 @@ type TopicConfig struct {
 	WriteQueueNums int32
 	Perm           Perm
 	FilterType     FilterType
-	SysFlag        int32 // RocketMQ's units; kept, not used
+	SysFlag        int32 // TopicUnit and TopicUnitSub; kept, not used
 	Order          bool  // kept, not used
 }
+
+// The bits of TopicConfig.SysFlag, by which RocketMQ's tools tell which topics
+// belong to a unit of several data centres.
+//
+// Source: RocketMQ common/sysflag/TopicSysFlag.java.
+const (
+	TopicUnit    int32 = 1 // its messages are sent by producers in unit mode
+	TopicUnitSub int32 = 2 // a retry topic of theirs
+)
