@@ -41,14 +41,14 @@ func testTimedMessagesAreKept(t *testing.T, retention store.Retention) {
 	createTopic(t, b, "orders", 1)
 	createTopic(t, b, "others", 1)
 	const n = 5
-	due := time.Now().Add(2 * time.Hour)
+	due := time.Now().Add(time.Hour)
 	for i := range n {
 		sendAt(t, b, fmt.Sprint("m", i), due)
 	}
 	require.NoError(t, cancelTimer(t, b, "m2"))
 	others := message.QueueOffset(0)
 	var most int64
-	for step := range 60 {
+	for step := range 40 {
 		send(t, b, "others", 0, strings.Repeat("x", 7000))
 		others++
 		require.NoError(t, b.UpdateConsumerOffset(t.Context(), protocol.UpdateConsumerOffsetRequest{
@@ -57,7 +57,7 @@ func testTimedMessagesAreKept(t *testing.T, retention store.Retention) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		most = max(most, int64(b.store.MaxOffset()-b.store.MinOffset()))
-		if step%25 == 24 {
+		if step%15 == 14 {
 			require.NoError(t, b.Close())
 			require.NoError(t, b.store.Close())
 			b = open()
@@ -265,10 +265,13 @@ func TestHeldTimers(t *testing.T) {
 		}
 		require.NoError(t, b.Close())
 		b = openBroker(t, Config{Store: b.store})
-		require.Empty(t, waiting(t, b))
+		sendAt(t, b, "m4", time.Now().Add(time.Hour))
+		require.NoError(t, cancelTimer(t, b, "m4"))
 		require.EqualValues(t, 8, b.timers.consumed())
-		require.NoError(t, b.Close())
 		require.NoError(t, b.store.Close())
+		time.Sleep(time.Minute)
+		require.EqualValues(t, 8, b.timers.consumed(), "what has ended it can not be put on disk any more")
+		require.Error(t, b.Close())
 	})
 }
 
