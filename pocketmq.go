@@ -201,6 +201,12 @@ func (n *Node) CreateTopic(ctx context.Context, topic TopicConfig) error {
 	return n.Broker().CreateTopic(ctx, topic)
 }
 
+// Admin makes what asks and changes topics, groups and offsets, and finds messages
+// by key and id. It needs no Close.
+func (n *Node) Admin() (*mq.Admin, error) {
+	return mq.NewAdmin(mq.AdminConfig{NameService: &n.names, Connect: n.names.Connect})
+}
+
 // Topics returns all topics of applications, sorted by name.
 func (n *Node) Topics(ctx context.Context) ([]TopicConfig, error) { return n.Broker().ListTopics(ctx) }
 

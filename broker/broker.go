@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -43,13 +44,17 @@ type Broker struct {
 	stopDelaysRun  func() error // ends the goroutine that delivers, and saves
 	timers         *timers
 	stopTimersRun  func() error // the same for timed messages
+
+	consumedByGroups store.Consumed // by the groups that count
+	runtime          *runtimeInfo
 }
 
 var _ protocol.Broker = (*Broker)(nil)
 
-// New reads topics and offsets, adopts topics that only the store knows, registers
-// with the name service, and begins to deliver delayed messages. An error matches message.ErrCorrupt when a
-// file and its backup are both damaged.
+// New reads topics and offsets, forgets those of deleted topics, adopts topics that
+// only the store knows, registers with the name service, and begins to deliver
+// delayed messages. An error matches message.ErrCorrupt when a file and its backup
+// are both damaged.
 func New(ctx context.Context, cfg Config) (*Broker, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
@@ -83,6 +88,11 @@ func New(ctx context.Context, cfg Config) (*Broker, error) {
 	if b.offsets, err = openOffsets(cfg.Store); err != nil {
 		return nil, err
 	}
+	if err = b.offsets.removeDeleted(b.topics); err != nil {
+		return nil, err
+	}
+	b.consumedByGroups = b.offsets.consumed(slices.Clone(cfg.RetentionGroups))
+	b.runtime = newRuntimeInfo(cfg.Now)
 	if b.delays, err = openDelays(cfg); err != nil {
 		return nil, err
 	}
@@ -94,7 +104,7 @@ func New(ctx context.Context, cfg Config) (*Broker, error) {
 	b.stopDelaysRun = deliverWhenDue(b.delays, b.delays.kick, "delayed messages", cfg.Logger)
 	b.stopTimersRun = deliverWhenDue(b.timers, b.timers.kick, "timed messages", cfg.Logger)
 	b.store.SetHeldBack(b.timers.heldBack)
-	b.store.SetConsumed(b.consumed(slices.Clone(cfg.RetentionGroups)))
+	b.store.SetConsumed(b.consumed)
 	return b, nil
 }
 
@@ -102,18 +112,18 @@ func New(ctx context.Context, cfg Config) (*Broker, error) {
 func (b *Broker) Name() string { return b.name }
 
 // consumed is the broker's store.Consumed: groups have consumed what they have
-// committed, and a message that waits is consumed when it is delivered.
-func (b *Broker) consumed(groups []string) store.Consumed {
-	byGroups := b.offsets.consumed(groups)
-	return func(topic string, queueID int32) (message.QueueOffset, bool) {
-		switch topic {
-		case message.ScheduleTopic:
-			return b.delays.consumed(queueID), true
-		case message.TimerTopic:
-			return b.timers.consumed(), true
-		}
-		return byGroups(topic, queueID)
+// committed, a message that waits is consumed when it is delivered, and what is left
+// of a deleted topic was consumed by all.
+func (b *Broker) consumed(topic string, queueID int32) (message.QueueOffset, bool) {
+	switch {
+	case topic == message.ScheduleTopic:
+		return b.delays.consumed(queueID), true
+	case topic == message.TimerTopic:
+		return b.timers.consumed(), true
+	case b.topics.isDeleted(topic):
+		return math.MaxInt64, true
 	}
+	return b.consumedByGroups(topic, queueID)
 }
 
 // announce tells the name service which topics there are now.

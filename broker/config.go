@@ -132,6 +132,9 @@ func checkConfigName(field, name string) error {
 }
 
 func queueNumsError(field string, n int32) error {
+	if n < 1 {
+		return &message.LimitError{Field: field, Limit: 1, Value: int64(n), Unit: "queues", AtLeast: true}
+	}
 	return &message.LimitError{Field: field, Limit: MaxQueueNums, Value: int64(n), Unit: "queues"}
 }
 

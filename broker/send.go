@@ -27,12 +27,24 @@ const (
 // A message with a time of delivery, in one of the properties TIMER_DELIVER_MS,
 // TIMER_DELAY_MS and TIMER_DELAY_SEC, waits in the timer topic in the same way. A
 // delay level counts more.
+//
+// A message to a topic that has MaxDepth messages is refused with FlowControl and a
+// *message.LimitError. No send makes more than that: while others are under way, one
+// may be refused although up to as many messages are missing. What the broker puts
+// there by itself, delayed and timed messages that are due and those that were sent back,
+// counts and is not refused.
 func (b *Broker) SendMessage(ctx context.Context, req protocol.SendMessageRequest) (protocol.SendMessageResponse, error) {
 	inner, err := b.admit(ctx, &req)
 	if err != nil {
 		return protocol.SendMessageResponse{Code: protocol.CodeOf(err)}, err
 	}
-	return b.put(ctx, &inner, req.QueueID)
+	depth, err := b.reserve(ctx, req.Message.Topic, 1)
+	if err != nil {
+		return protocol.SendMessageResponse{Code: protocol.CodeOf(err)}, err
+	}
+	resp, err := b.put(ctx, &inner, req.QueueID)
+	depth.done(1)
+	return resp, err
 }
 
 // put stores what was admitted.
@@ -68,7 +80,12 @@ func (b *Broker) SendMessageBatch(ctx context.Context, req protocol.SendMessageB
 	if err != nil {
 		return protocol.SendMessageBatchResponse{Code: protocol.CodeOf(err)}, err
 	}
+	depth, n, err := b.reserveBatch(ctx, inner.Topic, inner.Body)
+	if err != nil {
+		return protocol.SendMessageBatchResponse{Code: protocol.CodeOf(err)}, err
+	}
 	res, err := b.store.PutMessages(ctx, &message.MessageExtBatch{MessageExtBrokerInner: inner})
+	depth.done(n)
 	code, err := answerPut(&res, err)
 	if !code.Stored() {
 		return protocol.SendMessageBatchResponse{Code: code}, err

@@ -88,7 +88,7 @@ func testTimersAfterCrash(t *testing.T, mode store.FlushMode, same bool) {
 	for i := range n {
 		p, err := message.NewProperties(message.PropertyUniqueKey, fmt.Sprint("k", i))
 		require.NoError(t, err)
-		_, err = trySend(t, b, body(i), p.DeliverAt(now().Add(time.Second)))
+		_, err = sendTimed(t, b, body(i), p.DeliverAt(now().Add(time.Second)))
 		require.NoError(t, err)
 	}
 	require.Len(t, waiting(t, b), n)

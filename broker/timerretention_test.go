@@ -93,7 +93,7 @@ func TestTimedMessagesAreNotMovedInVain(t *testing.T) {
 				p, err := message.NewProperties(message.PropertyTimerDelaySeconds, "1000000")
 				require.NoError(t, err)
 				for range 50 {
-					_, err := trySend(t, b, strings.Repeat("x", 8000), p)
+					_, err := sendTimed(t, b, strings.Repeat("x", 8000), p)
 					require.NoError(t, err)
 				}
 				end := b.store.MaxOffset()
@@ -138,7 +138,7 @@ func testManyTimers(t *testing.T, n int) {
 	for i := range n {
 		at := clock + 1000 + int64(i)*7919%int64(n) // in no order
 		p := message.Properties(fmt.Sprintf("UNIQ_KEY\x01%032d\x02TIMER_DELIVER_MS\x01%d", i, at))
-		_, err := trySend(t, b, "reminder", p)
+		_, err := sendTimed(t, b, "reminder", p)
 		require.NoError(t, err)
 	}
 	firstPage := func() []protocol.TimerInfo {

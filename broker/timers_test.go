@@ -23,8 +23,8 @@ import (
 	"github.com/pocketmq/pocketmq/store"
 )
 
-// trySend is send, for what may be refused.
-func trySend(t *testing.T, b *Broker, body string, p message.Properties) (protocol.SendMessageResponse, error) {
+// sendTimed sends what may be refused.
+func sendTimed(t *testing.T, b *Broker, body string, p message.Properties) (protocol.SendMessageResponse, error) {
 	t.Helper()
 	return b.SendMessage(t.Context(), protocol.SendMessageRequest{Message: message.Message{Topic: "orders", Body: []byte(body), Properties: p}})
 }
@@ -34,7 +34,7 @@ func sendAt(t *testing.T, b *Broker, id string, at time.Time) protocol.RecallHan
 	t.Helper()
 	p, err := message.NewProperties(message.PropertyUniqueKey, id)
 	require.NoError(t, err)
-	resp, err := trySend(t, b, id, p.DeliverAt(at))
+	resp, err := sendTimed(t, b, id, p.DeliverAt(at))
 	require.NoError(t, err)
 	h, err := protocol.ParseRecallHandle(resp.RecallHandle)
 	require.NoError(t, err)
@@ -121,7 +121,7 @@ func TestTimerProperties(t *testing.T) {
 			createTopic(t, b, "orders", 1)
 			p, err := message.NewProperties(append([]string{"a", "b"}, test.properties...)...)
 			require.NoError(t, err)
-			resp, err := trySend(t, b, "x", p)
+			resp, err := sendTimed(t, b, "x", p)
 			require.Equal(t, test.code, resp.Code)
 			if test.refused != nil {
 				require.ErrorIs(t, err, test.refused)
@@ -320,7 +320,7 @@ func TestCancelWithoutUniqueKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := openBroker(t, Config{})
 		createTopic(t, b, "orders", 1)
-		resp, err := trySend(t, b, "x", message.Properties("").DeliverAfter(time.Hour))
+		resp, err := sendTimed(t, b, "x", message.Properties("").DeliverAfter(time.Hour))
 		require.NoError(t, err)
 		sendAt(t, b, "twice", time.Now().Add(time.Hour))
 		sendAt(t, b, "twice", time.Now().Add(time.Minute))
@@ -356,7 +356,7 @@ func TestSentBackTimedMessages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := openBroker(t, Config{})
 		createTopic(t, b, "orders", 1)
-		_, err := trySend(t, b, "x", message.Properties("").DeliverAfter(time.Hour))
+		_, err := sendTimed(t, b, "x", message.Properties("").DeliverAfter(time.Hour))
 		require.NoError(t, err)
 		time.Sleep(time.Hour)
 		synctest.Wait()

@@ -227,6 +227,8 @@ func outcomeOf(ctx context.Context, code protocol.ResponseCode, err error, took 
 		return unreached
 	case code == protocol.SystemError && (errors.Is(err, message.ErrLimit) || errors.Is(err, message.ErrIllegal)):
 		return answered
+	case code == protocol.FlowControl && errors.Is(err, message.ErrLimit): // the topic is full, the broker well
+		return answered
 	}
 	switch code {
 	case protocol.SystemError, protocol.SystemBusy, protocol.FlowControl, protocol.ServiceNotAvailable, protocol.GoAway:

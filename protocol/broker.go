@@ -50,6 +50,7 @@ type Broker interface {
 	Clients
 	Timers
 	Replies
+	Admin
 }
 
 // SendMessageRequest is one message on its way to a queue.

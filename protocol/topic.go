@@ -67,6 +67,12 @@ type TopicConfig struct {
 	FilterType     FilterType
 	SysFlag        int32 // TopicUnit and TopicUnitSub; kept, not used
 	Order          bool  // kept, not used
+
+	// MaxDepth limits the messages of the topic on one broker that the slowest
+	// group has still to read; those that are there, as long as no group has offsets
+	// in it. 0 is no limit. Sends beyond it are refused with FlowControl. See
+	// broker.Broker.SendMessage.
+	MaxDepth int64
 }
 
 // The bits of TopicConfig.SysFlag, by which RocketMQ's tools tell which topics
