@@ -47,6 +47,8 @@ type Broker struct {
 	stopOffsetsRun func() // ends the goroutine that saves offsets
 	delays         *delays
 	stopDelaysRun  func() error // ends the goroutine that delivers, and saves
+	timers         *timers
+	stopTimersRun  func() error // the same for timed messages
 
 	consumedByGroups store.Consumed // by the groups that count
 	runtime          *runtimeInfo
@@ -106,11 +108,14 @@ func New(ctx context.Context, cfg Config) (*Broker, error) {
 	if b.dedup, err = openDedup(ctx, cfg, b.topics); err != nil {
 		return nil, err
 	}
+	b.timers = openTimers(cfg)
 	if err := b.announce(ctx); err != nil {
 		return nil, err
 	}
 	b.stopOffsetsRun = b.offsets.run(cfg.OffsetPersistInterval, cfg.Logger)
-	b.stopDelaysRun = b.delays.run()
+	b.stopDelaysRun = deliverWhenDue(b.delays, b.delays.kick, "delayed messages", cfg.Logger)
+	b.stopTimersRun = deliverWhenDue(b.timers, b.timers.kick, "timed messages", cfg.Logger)
+	b.store.SetHeldBack(b.timers.heldBack)
 	b.store.SetConsumed(b.consumed)
 	return b, nil
 }
@@ -119,12 +124,14 @@ func New(ctx context.Context, cfg Config) (*Broker, error) {
 func (b *Broker) Name() string { return b.name }
 
 // consumed is the broker's store.Consumed: groups have consumed what they have
-// committed, a delayed message is consumed when it is delivered, and what is left of
-// a deleted topic was consumed by all.
+// committed, a message that waits is consumed when it is delivered, and what is left
+// of a deleted topic was consumed by all.
 func (b *Broker) consumed(topic string, queueID int32) (message.QueueOffset, bool) {
 	switch {
 	case topic == message.ScheduleTopic:
 		return b.delays.consumed(queueID), true
+	case topic == message.TimerTopic:
+		return b.timers.consumed(), true
 	case b.topics.isDeleted(topic):
 		return math.MaxInt64, true
 	}
@@ -177,8 +184,9 @@ func (b *Broker) Close() error {
 			err = b.names.UnregisterBroker(context.Background(), b.name, protocol.MasterID)
 		}
 		b.store.SetConsumed(nil) // what groups go on to is no longer known
+		b.store.SetHeldBack(nil)
 		b.stopOffsetsRun()
-		b.closeErr = errors.Join(err, b.stopDelaysRun(), b.offsets.close())
+		b.closeErr = errors.Join(err, b.stopDelaysRun(), b.stopTimersRun(), b.offsets.close())
 	})
 	return b.closeErr
 }

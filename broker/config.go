@@ -18,6 +18,7 @@ const (
 	DefaultCluster               = "DefaultCluster"
 	DefaultTopicQueueNums        = 4
 	DefaultOffsetPersistInterval = 5 * time.Second
+	DefaultTimerHorizon          = 40 * 24 * time.Hour
 )
 
 // MaxQueueNums limits the queues of a topic on one broker.
@@ -82,6 +83,11 @@ type Config struct {
 	// groups that have offsets count, also those that nobody uses any more.
 	RetentionGroups []string
 
+	// TimerHorizon is how far ahead the delivery time of a message may be, 40 days
+	// when zero (RocketMQ's timerMaxDelaySec, which is three days there). Those that
+	// wait already are delivered whatever it is.
+	TimerHorizon time.Duration
+
 	// Now is the clock, time.Now when nil.
 	Now func() time.Time
 	// Logger gets rare events; nil logs nothing.
@@ -104,6 +110,9 @@ func (c Config) withDefaults() Config {
 	c.Dedup = c.Dedup.withDefaults()
 	if c.OffsetPersistInterval == 0 {
 		c.OffsetPersistInterval = DefaultOffsetPersistInterval
+	}
+	if c.TimerHorizon == 0 {
+		c.TimerHorizon = DefaultTimerHorizon
 	}
 	if c.Now == nil {
 		c.Now = time.Now
@@ -135,6 +144,9 @@ func (c Config) validate() error {
 	}
 	if c.Permission&^(protocol.PermReadWrite|protocol.PermInherit) != 0 {
 		errs = append(errs, &message.IllegalError{Field: "Config.Permission", Value: strconv.Itoa(int(c.Permission)), Reason: "has bits other than read, write and inherit"})
+	}
+	if c.TimerHorizon < 0 {
+		errs = append(errs, &message.LimitError{Field: "Config.TimerHorizon (negative)", Value: int64(c.TimerHorizon), Unit: "ns"})
 	}
 	return errors.Join(append(errs, c.Dedup.validate())...)
 }

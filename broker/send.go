@@ -15,9 +15,6 @@ import (
 const (
 	propertyCluster     = protocol.PropertyCluster
 	propertyTransaction = "TRAN_MSG"
-	propertyTimerMillis = "TIMER_DELIVER_MS"
-	propertyDelayMillis = "TIMER_DELAY_MS"
-	propertyDelaySecond = "TIMER_DELAY_SEC"
 )
 
 // SendMessage stores one message. The broker removes the property WAIT, obeys
@@ -29,10 +26,14 @@ const (
 // is put into its queue when it is due. Log and queue offset of the response are
 // those of the waiting message, its QueueID is the real one.
 //
+// A message with a time of delivery, in one of the properties TIMER_DELIVER_MS,
+// TIMER_DELAY_MS and TIMER_DELAY_SEC, waits in the timer topic in the same way. A
+// delay level counts more.
+//
 // A message to a topic that has MaxDepth messages is refused with FlowControl and a
 // *message.LimitError. No send makes more than that: while others are under way, one
 // may be refused although up to as many messages are missing. What the broker puts
-// there by itself, delayed messages that are due and those that were sent back,
+// there by itself, delayed and timed messages that are due and those that were sent back,
 // counts and is not refused.
 func (b *Broker) SendMessage(ctx context.Context, req protocol.SendMessageRequest) (protocol.SendMessageResponse, error) {
 	inner, err := b.admit(ctx, &req)
@@ -55,23 +56,22 @@ func (b *Broker) put(ctx context.Context, req *protocol.SendMessageRequest, inne
 	if !code.Stored() {
 		return protocol.SendMessageResponse{Code: code}, err
 	}
-	b.delays.parkedAt(inner, &res)
-	return protocol.SendMessageResponse{
+	resp := protocol.SendMessageResponse{
 		Code:           code,
 		MessageID:      message.OffsetMessageID{Host: res.StoreHost, Offset: res.LogOffset},
-		QueueID:        queueOf(inner, req.QueueID),
+		QueueID:        inner.QueueID,
 		QueueOffset:    res.QueueOffset,
 		StoreTimestamp: res.StoreTimestamp,
-	}, err
-}
-
-// queueOf is the queue that a client hears of: while a message waits, the one that
-// it asked for.
-func queueOf(inner *message.MessageExtBrokerInner, asked int32) int32 {
-	if inner.Topic == message.ScheduleTopic {
-		return asked
 	}
-	return inner.QueueID
+	switch inner.Topic { // while a message waits, its client hears of the queue that it asked for
+	case message.ScheduleTopic:
+		b.delays.parkedAt(inner, &res)
+		resp.QueueID = req.QueueID
+	case message.TimerTopic:
+		b.timers.parkedAt(inner, &res)
+		resp.QueueID, resp.RecallHandle = req.QueueID, recallHandle(b.name, inner, resp.MessageID)
+	}
+	return resp, err
 }
 
 // SendMessageBatch stores the messages of a batch, all or none. Properties of
@@ -153,9 +153,22 @@ func (b *Broker) admit(ctx context.Context, req *protocol.SendMessageRequest) (m
 	return waiting, err
 }
 
-// park is message.DelayLevels.Park.
+// park returns the message as it waits for its delay level or for its time; the
+// level counts more. Others come back unchanged.
+//
+// Source: RocketMQ 5 broker/util/HookUtils.java, handleScheduleMessage.
 func (b *Broker) park(inner message.MessageExtBrokerInner) (message.MessageExtBrokerInner, error) {
 	waiting, err := b.delays.table.Park(inner)
+	switch {
+	case err != nil:
+	case waiting.Topic == message.ScheduleTopic:
+		waiting.Properties = waiting.Properties.WithoutTimer()
+	case waiting.SysFlag.Queued():
+		due, timed, dueErr := b.timers.due(inner.Properties)
+		if err = dueErr; err == nil && timed {
+			waiting, err = message.ParkTimer(inner, due)
+		}
+	}
 	if err != nil {
 		return waiting, refuse(protocol.MessageIllegal, "", err)
 	}
@@ -249,8 +262,6 @@ func scanProperties(p message.Properties) (scanned, error) {
 			if strings.EqualFold(value, "true") {
 				return s, notServed("transactions", name, value)
 			}
-		case propertyTimerMillis, propertyDelayMillis, propertyDelaySecond:
-			return s, notServed("timed messages", name, value)
 		}
 	}
 	return s, nil
@@ -283,6 +294,9 @@ func (b *Broker) notDelayed(p message.Properties) error {
 	level, err := b.delays.table.Level(p)
 	if err == nil && level > 0 {
 		err = &message.IllegalError{Field: "property DELAY", Value: strconv.Itoa(level), Reason: "does not go with a batch"}
+	}
+	if _, timed, _ := p.TimerDue(0); timed && err == nil { // whatever it says
+		err = &message.IllegalError{Field: "property TIMER_…", Reason: "a time of delivery does not go with a batch"}
 	}
 	if err != nil {
 		return refuse(protocol.MessageIllegal, "", err)

@@ -77,7 +77,8 @@ func typeOf(p message.Properties) MessageType {
 	t := MessageNormal
 	for name, value := range p.All() {
 		switch name {
-		case message.PropertyDelayLevel, propertyStartDeliverTime:
+		case message.PropertyDelayLevel, propertyStartDeliverTime, message.PropertyTimerDeliverMillis,
+			message.PropertyTimerDelayMillis, message.PropertyTimerDelaySeconds:
 			return MessageDelay
 		case propertyTransaction:
 			if strings.EqualFold(value, "true") {

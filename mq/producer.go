@@ -236,6 +236,11 @@ type SendResult struct {
 	Queue       protocol.MessageQueue
 	QueueOffset message.QueueOffset
 
+	// RecallHandle is for CancelTimer and RescheduleTimer, "" for what does not wait
+	// for a time of delivery. Offset and OffsetMsgID of what waits are those of the
+	// place where it does.
+	RecallHandle string
+
 	Attempts int      // requests that were made to brokers
 	Tried    []string // the broker of each, in order; nil when there was one
 }
@@ -474,7 +479,7 @@ func (p *Producer) sendBy(ctx context.Context, a *attempts) (SendResult, error) 
 		var attempt SendResult
 		if a.done(ctx, resp.Code, err) {
 			attempt = a.result(key, resp.Code)
-			attempt.OffsetMsgID, attempt.QueueOffset = resp.MessageID, resp.QueueOffset
+			attempt.OffsetMsgID, attempt.QueueOffset, attempt.RecallHandle = resp.MessageID, resp.QueueOffset, resp.RecallHandle
 			if a.queue.QueueID < 0 {
 				attempt.Queue.QueueID = resp.QueueID
 			}

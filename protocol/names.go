@@ -40,10 +40,11 @@ func CheckGroup(group string) error { return checkName("group", group, MaxGroupL
 // CheckSendTopic refuses topics that applications do not send to, because the
 // broker gives their messages a meaning of its own.
 //
-// Source: RocketMQ common/topic/TopicValidator.java; the list is that of 4.9.8.
+// Source: RocketMQ common/topic/TopicValidator.java; the list is that of
+// 4.9.8, and the topic of timed messages.
 func CheckSendTopic(topic string) error {
 	switch topic {
-	case message.ScheduleTopic, halfTopic, opTopic, checkMaxTimeTopic, selfTestTopic, movedTopic:
+	case message.ScheduleTopic, message.TimerTopic, halfTopic, opTopic, checkMaxTimeTopic, selfTestTopic, movedTopic:
 		return &message.IllegalError{Field: "topic", Value: topic, Reason: "is reserved: sending to it is forbidden"}
 	}
 	return nil
