@@ -88,7 +88,7 @@ func TestBrokerTopicTable(t *testing.T) {
 		{"OFFSET_MOVED_EVENT", protocol.NoPermission, protocol.SystemError},
 		{"BenchmarkTest", protocol.Success, protocol.SystemError},
 		{"RMQ_SYS_TRACE_TOPIC", protocol.Success, protocol.SystemError},
-		{"rmq_sys_wheel_timer", protocol.Success, protocol.SystemError},
+		{"rmq_sys_wheel_timer", protocol.NoPermission, protocol.SystemError},
 		{"a", protocol.Success, protocol.SystemError},
 		{"c", protocol.Success, protocol.SystemError},
 		{"c_REPLY_TOPIC", protocol.Success, protocol.SystemError},
