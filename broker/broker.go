@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -38,13 +39,17 @@ type Broker struct {
 	stopOffsetsRun func() // ends the goroutine that saves offsets
 	delays         *delays
 	stopDelaysRun  func() error // ends the goroutine that delivers, and saves
+	rejectHalf     bool
+	transactions   *transactions
+	stopTxRun      func() error // ends the goroutine that looks after transactions, and saves
 }
 
 var _ protocol.Broker = (*Broker)(nil)
 
 // New reads topics and offsets, adopts topics that only the store knows, registers
-// with the name service, and begins to deliver delayed messages. An error matches message.ErrCorrupt when a
-// file and its backup are both damaged.
+// with the name service, and begins to deliver delayed messages and to ask clients about
+// open transactions. An error matches message.ErrCorrupt when a file and its backup are
+// both damaged.
 func New(ctx context.Context, cfg Config) (*Broker, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
@@ -54,7 +59,7 @@ func New(ctx context.Context, cfg Config) (*Broker, error) {
 		name: cfg.Name, cluster: cfg.Cluster,
 		store: cfg.Store, host: cfg.Store.StoreHost(), names: cfg.NameService, log: cfg.Logger,
 		autoCreate: !cfg.NoAutoCreateTopic, autoGroup: !cfg.NoAutoCreateGroup, queueNums: cfg.TopicQueueNums,
-		closing: make(chan struct{}),
+		closing: make(chan struct{}), rejectHalf: cfg.RejectTransactionMessage,
 	}
 	if !cfg.NoClusterProperty {
 		p, err := message.NewProperties(propertyCluster, cfg.Cluster)
@@ -80,11 +85,15 @@ func New(ctx context.Context, cfg Config) (*Broker, error) {
 	if b.delays, err = openDelays(cfg); err != nil {
 		return nil, err
 	}
+	if b.transactions, err = openTransactions(b, cfg); err != nil {
+		return nil, err
+	}
 	if err := b.announce(ctx); err != nil {
 		return nil, err
 	}
 	b.stopOffsetsRun = b.offsets.run(cfg.OffsetPersistInterval, cfg.Logger)
 	b.stopDelaysRun = b.delays.run()
+	b.stopTxRun = b.transactions.run()
 	b.store.SetConsumed(b.consumed(slices.Clone(cfg.RetentionGroups)))
 	return b, nil
 }
@@ -93,12 +102,20 @@ func New(ctx context.Context, cfg Config) (*Broker, error) {
 func (b *Broker) Name() string { return b.name }
 
 // consumed is the broker's store.Consumed: groups have consumed what they have
-// committed, and a delayed message is consumed when it is delivered.
+// committed, a delayed message is consumed when it is delivered, and a half message
+// when its transaction has ended. Nobody need consume those that were given up.
 func (b *Broker) consumed(groups []string) store.Consumed {
 	byGroups := b.offsets.consumed(groups)
 	return func(topic string, queueID int32) (message.QueueOffset, bool) {
-		if topic == message.ScheduleTopic {
+		switch topic {
+		case message.ScheduleTopic:
 			return b.delays.consumed(queueID), true
+		case message.HalfTopic:
+			return message.QueueOffset(b.transactions.saved.Load()), true
+		case protocol.TransactionOpTopic:
+			return message.QueueOffset(b.transactions.savedOps.Load()), true
+		case protocol.TransactionCheckMaxTopic:
+			return math.MaxInt64, true
 		}
 		return byGroups(topic, queueID)
 	}
@@ -132,7 +149,7 @@ func (b *Broker) open() error {
 	return nil
 }
 
-// Close ends the delivery of delayed messages, saves the offsets, leaves the name
+// Close ends the delivery of delayed messages and the questions about transactions, saves the offsets, leaves the name
 // service, and ends pulls that wait.
 // The store stays open. Calls after the first return the same error.
 func (b *Broker) Close() error {
@@ -145,7 +162,7 @@ func (b *Broker) Close() error {
 		}
 		b.store.SetConsumed(nil) // what groups go on to is no longer known
 		b.stopOffsetsRun()
-		b.closeErr = errors.Join(err, b.stopDelaysRun(), b.offsets.close())
+		b.closeErr = errors.Join(err, b.stopDelaysRun(), b.stopTxRun(), b.offsets.close())
 	})
 	return b.closeErr
 }

@@ -11,7 +11,6 @@ import (
 
 const (
 	propertyCluster     = "CLUSTER"
-	propertyTransaction = "TRAN_MSG"
 	propertyTimerMillis = "TIMER_DELIVER_MS"
 	propertyDelayMillis = "TIMER_DELAY_MS"
 	propertyDelaySecond = "TIMER_DELAY_SEC"
@@ -35,7 +34,7 @@ func (b *Broker) SendMessage(ctx context.Context, req protocol.SendMessageReques
 	if !code.Stored() {
 		return protocol.SendMessageResponse{Code: code}, err
 	}
-	b.delays.parkedAt(&inner, &res)
+	b.noteStored(&inner, &res, req.ClientID)
 	return protocol.SendMessageResponse{
 		Code:           code,
 		MessageID:      message.OffsetMessageID{Host: res.StoreHost, Offset: res.LogOffset},
@@ -48,7 +47,7 @@ func (b *Broker) SendMessage(ctx context.Context, req protocol.SendMessageReques
 // queueOf is the queue that a client hears of: while a message waits, the one that
 // it asked for.
 func queueOf(inner *message.MessageExtBrokerInner, asked int32) int32 {
-	if inner.Topic == message.ScheduleTopic {
+	if inner.Topic == message.ScheduleTopic || inner.Topic == message.HalfTopic {
 		return asked
 	}
 	return inner.QueueID
@@ -67,6 +66,7 @@ func (b *Broker) SendMessageBatch(ctx context.Context, req protocol.SendMessageB
 	if !code.Stored() {
 		return protocol.SendMessageBatchResponse{Code: code}, err
 	}
+	b.noteStored(&inner, &res, "")
 	return protocol.SendMessageBatchResponse{
 		Code:           code,
 		StoreHost:      res.StoreHost,
@@ -103,7 +103,8 @@ func (b *Broker) admit(ctx context.Context, req *protocol.SendMessageRequest) (m
 	}
 	waiting := inner
 	if err == nil {
-		waiting, err = b.park(inner)
+		waiting, err = b.stage(inner)
+		inner.SysFlag = waiting.SysFlag
 	}
 	switch {
 	case err != nil:
@@ -128,6 +129,9 @@ func (b *Broker) park(inner message.MessageExtBrokerInner) (message.MessageExtBr
 // admitBatch is admit for a batch.
 func (b *Broker) admitBatch(ctx context.Context, req *protocol.SendMessageRequest) (message.MessageExtBrokerInner, error) {
 	inner, err := b.prepare(req)
+	if err == nil && inner.SysFlag.Transaction() != message.TransactionNone {
+		err = halfInBatch()
+	}
 	if err == nil {
 		err = b.admitElements(&inner)
 	}
@@ -143,12 +147,14 @@ func (b *Broker) prepare(req *protocol.SendMessageRequest) (message.MessageExtBr
 	if err := b.open(); err != nil {
 		return inner, err
 	}
-	if t := req.SysFlag.Transaction(); t != message.TransactionNone {
-		return inner, notServed("transactions", "sysFlag", strconv.Itoa(int(t)))
-	}
 	scan, err := scanProperties(req.Message.Properties)
 	if err != nil {
 		return inner, err
+	}
+	if t := req.SysFlag.Transaction(); t != message.TransactionNone && !scan.half {
+		return inner, refuse(protocol.MessageIllegal, "", &message.IllegalError{
+			Field: "sysFlag", Value: strconv.Itoa(int(t)), Reason: "says that the message is in transaction, and its property TRAN_MSG does not",
+		})
 	}
 	if n, most := len(req.Message.Body), b.store.MaxBodySize(); n > most {
 		return inner, refuse(protocol.MessageIllegal, "", &message.LimitError{Field: "body", Limit: int64(most), Value: int64(n)})
@@ -159,6 +165,9 @@ func (b *Broker) prepare(req *protocol.SendMessageRequest) (message.MessageExtBr
 	inner.Properties, err = b.storedProperties(req.Message.Properties, scan)
 	inner.NoWait = scan.noWait
 	inner.SysFlag = req.SysFlag
+	if scan.half {
+		inner.SysFlag = inner.SysFlag.WithTransaction(message.TransactionPrepared) // see stage
+	}
 	inner.BornTimestamp = req.BornTimestamp
 	inner.BornHost = req.BornHost
 	if !req.BornHost.Addr.IsValid() {
@@ -188,6 +197,7 @@ func (b *Broker) place(ctx context.Context, req *protocol.SendMessageRequest, in
 // scanned is what the broker wants to know about properties.
 type scanned struct {
 	wait, noWait, cluster bool // WAIT is there; WAIT=false; CLUSTER is there
+	half                  bool // TRAN_MSG=true
 }
 
 // scanProperties reads them once, and refuses what asks for a delivery that
@@ -200,10 +210,8 @@ func scanProperties(p message.Properties) (scanned, error) {
 			s.wait, s.noWait = true, strings.EqualFold(value, "false")
 		case propertyCluster:
 			s.cluster = true
-		case propertyTransaction:
-			if strings.EqualFold(value, "true") {
-				return s, notServed("transactions", name, value)
-			}
+		case protocol.PropertyTransaction:
+			s.half = strings.EqualFold(value, "true")
 		case propertyTimerMillis, propertyDelayMillis, propertyDelaySecond:
 			return s, notServed("timed messages", name, value)
 		}
@@ -220,8 +228,12 @@ func (b *Broker) admitElements(batch *message.MessageExtBrokerInner) error {
 		if err != nil {
 			return refuse(protocol.MessageIllegal, "", err)
 		}
-		if _, err := scanProperties(e.Properties); err != nil {
+		scan, err := scanProperties(e.Properties)
+		if err != nil {
 			return err
+		}
+		if scan.half {
+			return halfInBatch()
 		}
 		if err := b.notDelayed(e.Properties); err != nil {
 			return err
@@ -231,6 +243,10 @@ func (b *Broker) admitElements(batch *message.MessageExtBrokerInner) error {
 		}
 	}
 	return nil
+}
+
+func halfInBatch() error {
+	return refuse(protocol.MessageIllegal, "", &message.IllegalError{Field: "property TRAN_MSG", Value: "true", Reason: "does not go with a batch"})
 }
 
 // notDelayed refuses delays: a batch is stored as a whole, at once.

@@ -58,13 +58,13 @@ func (b *Broker) SendMessageBack(ctx context.Context, req protocol.SendMessageBa
 	if !code.Stored() {
 		return refuse(protocol.SystemError, res.Status.String(), err)
 	}
-	b.delays.parkedAt(&inner, &res)
+	b.noteStored(&inner, &res, "")
 	return nil
 }
 
 // sentBack is a message with what tells where it came from.
 func sentBack(m message.MessageExt) (message.MessageExtBrokerInner, error) {
-	p := m.Properties.Without(message.PropertyCRC32).Without(propertyTransaction)
+	p := m.Properties.Without(message.PropertyCRC32).Without(protocol.PropertyTransaction)
 	var err error
 	for _, nv := range [...][2]string{
 		{protocol.PropertyRetryTopic, m.Topic},
@@ -78,7 +78,7 @@ func sentBack(m message.MessageExt) (message.MessageExtBrokerInner, error) {
 		}
 	}
 	m.Properties = p
-	m.PreparedTransactionOffset = 0
+	m.PreparedTransactionOffset, m.SysFlag = 0, m.SysFlag.WithTransaction(message.TransactionNone)
 	return message.MessageExtBrokerInner{MessageExt: m}, nil
 }
 

@@ -77,7 +77,7 @@ func typeOf(p message.Properties) MessageType {
 		switch name {
 		case message.PropertyDelayLevel, propertyStartDeliverTime:
 			return MessageDelay
-		case propertyTransaction:
+		case protocol.PropertyTransaction:
 			if strings.EqualFold(value, "true") {
 				t = MessageHalf
 			}
@@ -86,10 +86,7 @@ func typeOf(p message.Properties) MessageType {
 	return t
 }
 
-const (
-	propertyStartDeliverTime = "__STARTDELIVERTIME"
-	propertyTransaction      = "TRAN_MSG"
-)
+const propertyStartDeliverTime = "__STARTDELIVERTIME"
 
 // hooks are what a producer calls for each attempt.
 type hooks struct {

@@ -202,6 +202,7 @@ type SendResult struct {
 // for asynchronous sends, and while it keeps away from a broker.
 type Producer struct {
 	group     string
+	clientID  string // of one that brokers can ask things; else empty
 	maxSize   int
 	template  string
 	queueNums int32
@@ -371,6 +372,7 @@ func (p *Producer) sendBy(ctx context.Context, a *attempts) (SendResult, error) 
 func (p *Producer) request(topic string, now time.Time) protocol.SendMessageRequest {
 	return protocol.SendMessageRequest{
 		Group:                 p.group,
+		ClientID:              p.clientID,
 		Message:               message.Message{Topic: topic},
 		BornTimestamp:         now.UnixMilli(),
 		DefaultTopic:          p.template,

@@ -47,12 +47,14 @@ type Broker interface {
 	ListTopics(ctx context.Context) ([]TopicConfig, error)
 
 	Retries
+	Transactions
 	Clients
 }
 
 // SendMessageRequest is one message on its way to a queue.
 type SendMessageRequest struct {
 	Group         string
+	ClientID      string          // as in RegisterClientRequest; empty for a client that is not registered
 	Message       message.Message // the body is not kept beyond the call
 	QueueID       int32
 	SysFlag       message.SysFlag

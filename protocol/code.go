@@ -27,6 +27,7 @@ const (
 	SubscriptionGroupNotExist ResponseCode = 26
 	NoBuyerID                 ResponseCode = 204
 	NotInCurrentUnit          ResponseCode = 205
+	IllegalOperation          ResponseCode = 604  // from later versions: not now, and not by this client
 	FlowControl               ResponseCode = 215  // as SystemBusy, from later versions
 	GoAway                    ResponseCode = 1500 // the broker is about to leave
 )
@@ -69,6 +70,7 @@ var codeNames = map[ResponseCode]string{
 	SubscriptionGroupNotExist: "SUBSCRIPTION_GROUP_NOT_EXIST",
 	NoBuyerID:                 "NO_BUYER_ID",
 	NotInCurrentUnit:          "NOT_IN_CURRENT_UNIT",
+	IllegalOperation:          "ILLEGAL_OPERATION",
 	FlowControl:               "FLOW_CONTROL",
 	GoAway:                    "GO_AWAY",
 	ConnectBroker:             "CONNECT_BROKER_EXCEPTION",

@@ -31,10 +31,12 @@ type Consumed func(topic string, queueID int32) (message.QueueOffset, bool)
 
 // SetConsumed tells the store what the consumer groups have consumed; nil ends
 // that. See Retention.Groups: as long as nothing is known, nothing counts as
-// consumed. A queue of message.ScheduleTopic is consumed up to what was delivered:
-// delayed messages that wait are not removed, for no reason and whatever
-// Retention.Groups says, while f is there to tell of them. The store calls f from a goroutine of its own, once for each queue,
-// when it looks for something to remove. f must not call the store.
+// consumed. A queue of message.ScheduleTopic is consumed up to what was delivered,
+// and the one of message.HalfTopic up to the first message whose transaction is
+// open: what waits there is not removed, for no reason and whatever
+// Retention.Groups says, while f is there to tell of it. The store calls f from a
+// goroutine of its own, once for each queue, when it looks for something to remove.
+// f must not call the store.
 func (s *DefaultMessageStore) SetConsumed(f Consumed) {
 	if f == nil {
 		s.consumed.Store(nil)
@@ -183,12 +185,12 @@ func (s *DefaultMessageStore) consumedTo(dispatched message.LogOffset) message.L
 	return to
 }
 
-// deliveredTo is the log offset before which every delayed message was delivered;
-// dispatched at most.
+// deliveredTo is the log offset before which every delayed message was delivered,
+// and every transaction ended; dispatched at most.
 func (s *DefaultMessageStore) deliveredTo(consumed Consumed, dispatched message.LogOffset) message.LogOffset {
 	to := dispatched
 	for _, q := range s.queues.All() {
-		if q.Topic != message.ScheduleTopic {
+		if q.Topic != message.ScheduleTopic && q.Topic != message.HalfTopic {
 			continue
 		}
 		if _, err := consumequeue.Find(s.queues, q.Topic, q.ID); err != nil { // it opens the queue
