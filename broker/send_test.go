@@ -106,7 +106,7 @@ func TestSendRefuses(t *testing.T) {
 		"timed":              {req{Message: msg("orders", props("TIMER_DELAY_SEC", "3"))}, protocol.RequestCodeNotSupported, message.ErrIllegal, "timed"},
 		"half, no group":     {req{Message: msg("orders", props("TRAN_MSG", "true"))}, protocol.MessageIllegal, message.ErrIllegal, "PGROUP"},
 		"half, delay a word": {req{Message: msg("orders", props("TRAN_MSG", "true", "PGROUP", "g", "DELAY", "4x"))}, protocol.MessageIllegal, message.ErrIllegal, "DELAY"},
-		"half, no room":      {req{Message: msg("orders", props("TRAN_MSG", "true", "PGROUP", "g", "a", strings.Repeat("x", 32690)))}, protocol.MessageIllegal, message.ErrLimit, "properties"},
+		"half, no room":      {req{Message: msg("orders", props("TRAN_MSG", "true", "PGROUP", "g", "a", strings.Repeat("x", 32710)))}, protocol.MessageIllegal, message.ErrLimit, "properties"},
 		"prepared":           {req{Message: msg("orders", ""), SysFlag: message.TransactionPrepared}, protocol.MessageIllegal, message.ErrIllegal, "TRAN_MSG"},
 		"long body": {req{Message: message.Message{Topic: "orders", Body: make([]byte, 128<<10+1)}},
 			protocol.MessageIllegal, message.ErrLimit, "limit is 131072"},

@@ -35,7 +35,7 @@ type transactions struct {
 	broker     string // its name
 	host       message.Host
 	now        func() time.Time
-	interval   time.Duration // how long progress may stay unsaved
+	interval   time.Duration     // how long progress may stay unsaved
 	tail       message.LogOffset // how far the mark may lie behind while transactions are open
 	rollLeast  message.LogOffset
 	log        *slog.Logger
@@ -51,19 +51,19 @@ type transactions struct {
 	savedOps atomic.Int64 // and of the first op message that may count
 	started  int64        // in ms
 
-	mu       sync.Mutex
-	open     map[message.QueueOffset]*half // also by offsets that they had before they were rolled forward
-	order    *list.List                    // of *half, those that were read, by offset
-	due      halfHeap                      // the same, by when to look at them
-	seen     message.QueueOffset           // half messages before it were read
-	ending   map[*half]struct{}            // that somebody is about to end, or that lack their op message
-	noOp     []*half                       // that have ended and lack their op message
-	absent   map[string]bool               // groups without a client that could be asked
-	placed   message.LogOffset             // end of the last half message that was put
-	readAt   int64                         // when to read the half topic, in ms; never when there is nothing new
-	dirty    bool                          // progress is not saved
-	saveAt   int64                         // then: when it is to be, in ms
-	senders  map[message.QueueOffset]string // the client of half messages that were not read yet
+	mu      sync.Mutex
+	open    map[message.QueueOffset]*half  // also by offsets that they had before they were rolled forward
+	order   *list.List                     // of *half, those that were read, by offset
+	due     halfHeap                       // the same, by when to look at them
+	seen    message.QueueOffset            // half messages before it were read
+	ending  map[*half]struct{}             // that somebody is about to end, or that lack their op message
+	noOp    []*half                        // that have ended and lack their op message
+	absent  map[string]bool                // groups without a client that could be asked
+	placed  message.LogOffset              // end of the last half message that was put
+	readAt  int64                          // when to read the half topic, in ms; never when there is nothing new
+	dirty   bool                           // progress is not saved
+	saveAt  int64                          // then: when it is to be, in ms
+	senders map[message.QueueOffset]string // the client of half messages that were not read yet
 
 	// The rest is the goroutine's.
 	mark  message.LogOffset // on disk: see markField; less than 0 when there is none
@@ -138,6 +138,7 @@ func (t *transactions) loop(ctx context.Context) error {
 		case <-t.kick:
 		case <-timer.C:
 		case <-ctx.Done():
+			t.passEnded()
 			return t.saveChanges(context.Background())
 		}
 	}

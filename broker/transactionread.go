@@ -64,6 +64,14 @@ func (t *transactions) skipEnded(end message.QueueOffset) (n int) {
 	return n
 }
 
+// passEnded goes on to the first half message that is not known to have ended,
+// without reading any.
+func (t *transactions) passEnded() {
+	t.readMu.Lock()
+	defer t.readMu.Unlock()
+	t.skipEnded(t.store.MaxOffsetInQueue(message.HalfTopic, 0))
+}
+
 // readSome reads up to n half messages.
 func (t *transactions) readSome(ctx context.Context, n int) error {
 	for from, end := t.seen, t.seen+message.QueueOffset(n); from < end; {
@@ -84,11 +92,12 @@ func (t *transactions) readSome(ctx context.Context, n int) error {
 			t.passTo(n.offset)
 			t.add(&n)
 		}
+		found := len(res.Messages)
 		res.Release()
 		if next <= from {
 			return err
 		}
-		if len(res.Messages) == 0 {
+		if found == 0 {
 			t.log.Error("half messages passed over: not in the store or unreadable", "from", from, "to", next, "err", err)
 		}
 		t.passTo(next)

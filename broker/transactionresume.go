@@ -208,6 +208,13 @@ func (r *txResume) madeFrom(v message.View) *candidate {
 	return c
 }
 
+// lacksOp notes that the op message of a half message is to be written. It needs mu.
+func (t *transactions) lacksOp(h *half) {
+	h.done, h.began = true, h.log
+	t.ending[h] = struct{}{}
+	t.noOp = append(t.noOp, h)
+}
+
 // adopt makes open half messages of the candidates that are left.
 func (r *txResume) adopt(end message.QueueOffset) {
 	t := r.t
@@ -221,11 +228,12 @@ func (r *txResume) adopt(end message.QueueOffset) {
 			newest := c.newest()
 			newest.ended = newest.ended || c.ended
 			newest.old = append(newest.old, h.offset)
+			if c.replaced.first < 0 { // else RocketMQ would take that for ended, too
+				t.lacksOp(h)
+			}
 			continue
 		case c.ended:
-			h.done, h.began = true, h.log
-			t.ending[h] = struct{}{}
-			t.noOp = append(t.noOp, h)
+			t.lacksOp(h)
 			continue
 		}
 		if c.first >= 0 && c.first < h.offset && t.open[c.first] == nil {

@@ -378,8 +378,8 @@ func (t *transactions) roll(ctx context.Context, h *half) error {
 	h.offset, h.log = res.QueueOffset, res.LogOffset
 	t.open[h.offset] = h
 	t.placed = max(t.placed, res.LogOffset+message.LogOffset(res.Bytes))
-	t.readSoon()
 	t.changed()
-	t.saveAt = t.now().UnixMilli() // RocketMQ does not know that the old one has ended
+	now := t.now().UnixMilli()
+	t.readAt, t.saveAt = now, now // until that is saved RocketMQ would take the old one for open
 	return nil
 }
