@@ -326,8 +326,10 @@ func (t *transactions) first() *half {
 // halfHeap has what is to be looked at first on top.
 type halfHeap []*half
 
-func (q halfHeap) Len() int           { return len(q) }
-func (q halfHeap) Less(i, j int) bool { return q[i].next < q[j].next }
+func (q halfHeap) Len() int { return len(q) }
+func (q halfHeap) Less(i, j int) bool {
+	return q[i].next < q[j].next || q[i].next == q[j].next && q[i].offset < q[j].offset
+}
 func (q halfHeap) Swap(i, j int) {
 	q[i], q[j] = q[j], q[i]
 	q[i].index, q[j].index = i, j

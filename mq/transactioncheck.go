@@ -56,6 +56,9 @@ func (t *TransactionProducer) work(ctx context.Context) {
 	for {
 		select {
 		case req := <-t.checks:
+			if ctx.Err() != nil {
+				return
+			}
 			t.answer(ctx, &req)
 		case <-ctx.Done():
 			return
