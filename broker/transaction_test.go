@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -428,12 +429,14 @@ func TestImmunity(t *testing.T) {
 func TestClientsThatFail(t *testing.T) {
 	inBubble(t, Config{}, func(t *testing.T, b *Broker) {
 		a := join(t, b, "me")
+		a.mu.Lock()
 		a.refuse = func(m *message.MessageExt) error {
 			if string(m.Body) == "3" {
 				panic("no")
 			}
 			return nil
 		}
+		a.mu.Unlock()
 		for i := range 10 {
 			sendHalf(t, b, "orders", strconv.Itoa(i))
 		}
@@ -530,8 +533,8 @@ func TestOldTransactionsAreGivenUp(t *testing.T) {
 func TestIdleTransactionsDoNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := openDelayStore(t, t.TempDir(), store.Config{})
-		looks := 0
-		b := openBroker(t, Config{Store: s, Now: func() time.Time { looks++; return time.Now() }})
+		var looks atomic.Int64
+		b := openBroker(t, Config{Store: s, Now: func() time.Time { looks.Add(1); return time.Now() }})
 		createTopic(t, b, "orders", 1)
 		join(t, b, "me")
 		after(time.Hour)
@@ -540,10 +543,10 @@ func TestIdleTransactionsDoNothing(t *testing.T) {
 
 		require.NoError(t, b.EndTransaction(t.Context(), sendHalf(t, b, "orders", "m")))
 		after(DefaultOffsetPersistInterval + time.Second)
-		text, before := progressText(t, s), looks
+		text, before := progressText(t, s), looks.Load()
 		require.Contains(t, text, `"RMQ_SYS_TRANS_HALF_TOPIC@CID_RMQ_SYS_TRANS":{0:1`)
 		after(240 * time.Hour)
-		require.Equal(t, before, looks)
+		require.Equal(t, before, looks.Load())
 		require.Equal(t, text, progressText(t, s))
 		require.NoError(t, b.Close())
 		require.NoError(t, s.Close())

@@ -42,21 +42,28 @@ func copyStore(s *store.DefaultMessageStore, dir string) error {
 	}
 }
 
+// rollFrom has half messages rolled forward earlier than in a large log.
+func rollFrom(b *Broker, least message.LogOffset) {
+	b.transactions.mu.Lock()
+	defer b.transactions.mu.Unlock()
+	b.transactions.rollLeast = least
+	b.transactions.watchFirst()
+}
+
 // outcomes are what a database would say: what became of each transaction.
 var outcomes = map[byte]protocol.TransactionState{
 	'c': protocol.TransactionCommit, 'r': protocol.TransactionRollback, 'u': protocol.TransactionUnknown,
 }
 
 // resolver is a client that knows the outcomes, by the first letter of the body.
-func resolver(t *testing.T, b *Broker) *asker {
+func resolver(t *testing.T, b *Broker) {
 	t.Helper()
-	a := join(t, b, "resolver")
-	a.refuse = func(m *message.MessageExt) error {
+	a := &asker{began: time.Now(), refuse: func(m *message.MessageExt) error {
 		q := protocol.CheckTransactionStateRequest{Group: "g", Message: m}
 		go func() { _ = b.EndTransaction(context.Background(), answerTo(q, outcomes[m.Body[0]])) }()
 		return nil
-	}
-	return a
+	}}
+	require.NoError(t, b.RegisterClient(t.Context(), protocol.RegisterClientRequest{ClientID: "resolver", ProducerGroups: []string{"g"}, Client: a}))
 }
 
 // TestTransactionsAfterCrash copies the directory before and after every record
@@ -130,7 +137,7 @@ func testTransactionsAfterCrash(t *testing.T, mode store.FlushMode, early bool) 
 		}
 	}
 	// The rest is rolled forward, and at last given up.
-	b.transactions.rollLeast = 1
+	rollFrom(b, 1)
 	require.NoError(t, b.transactions.read(t.Context()))
 	require.NoError(t, b.transactions.rollOld(t.Context()))
 	saveNow()
@@ -279,7 +286,7 @@ func modelTransactions(t *testing.T, seed uint64) (rolled int) {
 	s := openDelayStore(t, filepath.Join(root, "first"), cfg)
 	open := func() *Broker {
 		b := openBroker(t, Config{Store: s, TransactionCheckMax: 1 << 20, TransactionMaxAge: 1 << 60})
-		b.transactions.rollLeast = 2000
+		rollFrom(b, 2000)
 		return b
 	}
 	b := open()
@@ -463,10 +470,7 @@ func TestOpenTransactionsAreKept(t *testing.T) {
 				clean()
 				require.Zero(t, s.MinOffset(), "it is held")
 				after(time.Second)
-				b.transactions.mu.Lock()
-				b.transactions.rollLeast = 20_000
-				b.transactions.watchFirst()
-				b.transactions.mu.Unlock()
+				rollFrom(b, 20_000)
 				for i := range 100 {
 					send(t, b, "others", 0, strings.Repeat("x", 4000))
 					commit("others", message.QueueOffset(i+21))

@@ -127,7 +127,7 @@ func (t *transactions) lookHalf(ctx context.Context, at message.LogOffset) (mess
 //
 // Source: RocketMQ broker/processor/EndTransactionProcessor.java, checkPrepareMessage.
 func check(m *message.MessageExt, req *protocol.EndTransactionRequest, off message.QueueOffset) error {
-	wrong := ""
+	var wrong string
 	group, ok := m.Properties.Get(protocol.PropertyProducerGroup)
 	switch {
 	case !ok || group != req.Group:
@@ -167,11 +167,11 @@ func kept(err error) error {
 // putReal puts the message of a half message where it was sent to, without waiting
 // for a sync.
 func (b *Broker) putReal(ctx context.Context, m *message.MessageExt) error {
-	real, err := realOf(m)
+	inner, err := realOf(m)
 	if err != nil {
 		return refuse(protocol.SystemError, "", err)
 	}
-	inner, err := b.park(real) // RocketMQ 5 leaves the delay in half messages
+	inner, err = b.park(inner) // RocketMQ 5 leaves the delay in half messages
 	if err != nil {
 		return err
 	}

@@ -44,7 +44,7 @@ func (t *transactions) saveWhenDue(ctx context.Context) error {
 	}
 	due := t.dirty && t.saveAt <= t.now().UnixMilli()
 	t.mu.Unlock()
-	if !due || ctx.Err() != nil {
+	if !due {
 		return nil
 	}
 	return t.saveChanges(ctx)
@@ -59,14 +59,13 @@ func (t *transactions) saveChanges(ctx context.Context) error {
 	}
 	t.dirty = false
 	t.mu.Unlock()
-	err := t.save(ctx)
-	if err != nil {
+	if err := t.save(ctx); err != nil {
 		t.mu.Lock()
 		t.dirty, t.saveAt = true, t.now().Add(t.interval).UnixMilli()
 		t.mu.Unlock()
-		err = fmt.Errorf("progress of transactions not saved: %w", err)
+		return fmt.Errorf("progress of transactions not saved: %w", err)
 	}
-	return err
+	return nil
 }
 
 // save writes the file. What it counts as ended is on disk before.
@@ -90,7 +89,9 @@ func (t *transactions) save(ctx context.Context) error {
 	if err := t.offsets.save(); err != nil {
 		return err
 	}
+	t.mu.Lock()
 	t.mark = mark
+	t.mu.Unlock()
 	t.saved.Store(int64(next))
 	t.savedOps.Store(int64(ops))
 	t.store.NotifyConsumed()

@@ -37,10 +37,12 @@ func (t *transactions) catchUp(ctx context.Context) error {
 		}
 		r.adopt(end)
 	}
+	t.mu.Lock()
 	if t.mark > t.store.MaxOffset() { // a part of the log is gone
 		t.mark = -1
-		t.outdated()
+		t.changed()
 	}
+	t.mu.Unlock()
 	return t.saveChanges(ctx)
 }
 
@@ -52,17 +54,12 @@ func (t *transactions) bounded(topic string, saved *atomic.Int64) message.QueueO
 	if in := max(min(next, highest), lowest); in != next {
 		t.log.Warn("progress of transactions was outside of the queue", "topic", topic, "from", next, "to", in)
 		saved.Store(int64(in))
-		t.outdated()
+		t.mu.Lock()
+		t.changed()
+		t.mu.Unlock()
 		next = in
 	}
 	return next
-}
-
-// outdated notes that what is on disk is wrong.
-func (t *transactions) outdated() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.changed()
 }
 
 // txResume finds the transactions that are open.

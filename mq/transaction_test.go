@@ -143,7 +143,7 @@ func TestStatesOfATransaction(t *testing.T) {
 			require.Equal(t, test.text, r.State.String())
 			require.Equal(t, test.status, r.Status)
 			require.Equal(t, test.endFail, r.EndErr)
-			require.Equal(t, message.Properties("TAGS\x01red\x02TRAN_MSG\x01true\x02PGROUP\x01senders\x02UNIQ_KEY\x01"+message.Properties(r.MsgID)), half.Message.Properties)
+			require.Equal(t, "TAGS\x01red\x02TRAN_MSG\x01true\x02PGROUP\x01senders\x02UNIQ_KEY\x01"+message.Properties(r.MsgID), half.Message.Properties)
 			require.NotEmpty(t, half.ClientID)
 			require.Len(t, b.told, 1)
 			require.Contains(t, b.told[0].Remark, test.remark)
