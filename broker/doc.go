@@ -1,15 +1,18 @@
 // Package broker is RocketMQ's broker in process: it owns a store's topics, groups
-// and consumer offsets, admits messages, delivers delayed ones, and serves pulls
-// that wait for messages. Broker implements protocol.Broker; NameService
+// and consumer offsets, admits messages, delivers delayed ones, ends transactions and
+// asks about those of whose end nobody speaks, and serves pulls that wait for
+// messages. Broker implements protocol.Broker; NameService
 // implements protocol.NameService for brokers of one process.
 //
 // Laws of the package:
 //
 //   - A topic is on disk before its first message is.
-//   - Nothing is stored that would not be delivered: timers and transactions are
-//     refused, because this version does not serve them.
+//   - Nothing is stored that would not be delivered: timers are refused, because this
+//     version does not serve them.
 //   - A delayed message is delivered when it is due, not before, and once: also
 //     after a crash, if what config/delayOffset.json says came from this broker.
+//   - A message in transaction is delivered when that is committed, and once: also
+//     after a crash. None is forgotten: it is committed, rolled back, or given up.
 //   - Offsets may be lost back to the last save, so messages may come twice.
 //     They are never moved forward on their own. A damaged file is an error,
 //     not an empty one.

@@ -78,7 +78,7 @@ func sentBack(m message.MessageExt) (message.MessageExtBrokerInner, error) {
 		}
 	}
 	m.Properties = p
-	m.PreparedTransactionOffset, m.SysFlag = 0, m.SysFlag.WithTransaction(message.TransactionNone)
+	m.PreparedTransactionOffset = 0
 	return message.MessageExtBrokerInner{MessageExt: m}, nil
 }
 

@@ -66,8 +66,10 @@ type transactions struct {
 	senders map[message.QueueOffset]string // the client of half messages that were not read yet
 
 	// The rest is the goroutine's.
-	mark  message.LogOffset // on disk: see markField; less than 0 when there is none
-	quota checkQuota
+	mark message.LogOffset // on disk: see markField; less than 0 when there is none
+	// The rest is the goroutine's.
+	quota   checkQuota
+	backoff time.Duration // the pause after the last round, if it failed
 }
 
 // half is a half message whose transaction is open.
@@ -177,9 +179,11 @@ func (t *transactions) sent(m *message.MessageExtBrokerInner, res *store.PutMess
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.placed = max(t.placed, message.LogOffset(end))
-	if h := t.open[res.QueueOffset]; h != nil {
+	switch h := t.open[res.QueueOffset]; {
+	case client == "":
+	case h != nil:
 		h.client = client
-	} else if client != "" && res.QueueOffset >= t.seen {
+	case res.QueueOffset >= t.seen:
 		t.senders[res.QueueOffset] = client
 	}
 	t.readSoon()

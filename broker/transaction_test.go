@@ -4,7 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
+	"os"
+	"path/filepath"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -290,7 +291,7 @@ func TestHalfMessagesAndDelays(t *testing.T) {
 	for _, m := range append(waiting, dead...) {
 		_, ok := m.Properties.Get("TRAN_MSG")
 		require.False(t, ok, m.Properties)
-		require.Equal(t, message.TransactionNone, m.SysFlag.Transaction())
+		require.True(t, m.SysFlag.Queued())
 	}
 	require.Eventually(t, func() bool { return len(bodies(t, b.store, "%RETRY%readers", 0)) == 2 }, 20*time.Second, 10*time.Millisecond)
 }
@@ -575,19 +576,20 @@ func TestListOfTransactions(t *testing.T) {
 // is missing it is written later.
 func TestFailedEnds(t *testing.T) {
 	inBubble(t, Config{}, func(t *testing.T, b *Broker) {
-		var broken []string
+		var broken atomic.Value // the topic that takes nothing
+		broken.Store("")
 		b.transactions.put = func(ctx context.Context, m *message.MessageExtBrokerInner) (store.PutMessageResult, error) {
-			if slices.Contains(broken, m.Topic) {
+			if broken.Load() == m.Topic {
 				return store.PutMessageResult{Status: store.PutServiceNotAvailable}, message.ErrDiskFull
 			}
 			return b.store.PutMessage(ctx, m)
 		}
 		req, other := sendHalf(t, b, "orders", "m"), sendHalf(t, b, "orders", "n")
-		broken = []string{"orders"}
+		broken.Store("orders")
 		require.ErrorIs(t, b.EndTransaction(t.Context(), req), message.ErrDiskFull)
 		require.ErrorIs(t, b.EndTransaction(t.Context(), req), protocol.ServiceNotAvailable)
 		require.Equal(t, []string{"m", "n"}, openBodies(t, b))
-		broken = []string{protocol.TransactionOpTopic}
+		broken.Store(protocol.TransactionOpTopic)
 		require.ErrorIs(t, b.EndTransaction(t.Context(), as(other, protocol.TransactionRollback)), message.ErrDiskFull)
 		require.NoError(t, b.EndTransaction(t.Context(), req), "the message counts")
 		require.NoError(t, b.EndTransaction(t.Context(), req))
@@ -595,10 +597,70 @@ func TestFailedEnds(t *testing.T) {
 		after(time.Minute)
 		require.Empty(t, records(t, b.store, protocol.TransactionOpTopic))
 		require.LessOrEqual(t, b.transactions.mark, records(t, b.store, "orders")[0].LogOffset, "a restart looks for it")
-		broken = nil
-		after(2 * time.Second)
+		broken.Store("")
+		after(delayMaxBackoff)
 		require.Len(t, records(t, b.store, protocol.TransactionOpTopic), 1)
 		require.Equal(t, []string{"m"}, bodies(t, b.store, "orders", 0))
 		require.Equal(t, []string{"n"}, openBodies(t, b))
 	})
+}
+
+// TestDamagedHalfMessages are passed over, and keep no other from being asked
+// about.
+func TestDamagedHalfMessages(t *testing.T) {
+	inBubble(t, Config{}, func(t *testing.T, b *Broker) {
+		damage := func(at message.LogOffset) {
+			f, err := os.OpenFile(filepath.Join(b.store.Dir(), "commitlog", fmt.Sprintf("%020d", 0)), os.O_RDWR, 0)
+			require.NoError(t, err)
+			_, err = f.WriteAt([]byte{0xff}, int64(at)+88) // the body
+			require.NoError(t, errors.Join(err, f.Close()))
+		}
+		a := join(t, b, "me")
+		requests := []protocol.EndTransactionRequest{sendHalf(t, b, "orders", "early"), sendHalf(t, b, "orders", "late"), sendHalf(t, b, "orders", "good")}
+		damage(requests[0].LogOffset)
+		after(2 * time.Second)
+		damage(requests[1].LogOffset)
+		after(5 * time.Second)
+		require.Equal(t, []string{"good"}, a.bodies())
+		require.ErrorIs(t, b.EndTransaction(t.Context(), requests[0]), message.ErrCorrupt)
+		require.Equal(t, []string{"good"}, openBodies(t, b))
+		require.NoError(t, b.EndTransaction(t.Context(), requests[2]))
+		after(time.Minute)
+		require.EqualValues(t, 3, b.transactions.saved.Load())
+	})
+}
+
+// TestWhenToAsk goes through clocks of producers, and pauses.
+func TestWhenToAsk(t *testing.T) {
+	r := checkRules{timeout: 6 * time.Second, interval: time.Minute}
+	for _, test := range []struct {
+		born, stored int64
+		properties   message.Properties
+		want         int64
+	}{
+		{1e12, 1e12, "", 1e12 + 6000},
+		{1e12 - 4000, 1e12, "", 1e12 + 2000},
+		{1e12 + 99_000, 1e12, "", 1e12 + 6000},
+		{0, 1e12, "", 1e12 + 6000},
+		{1e12, 1e12, "CHECK_IMMUNITY_TIME_IN_SECONDS\x010", 1e12},
+		{1e12, 1e12, "CHECK_IMMUNITY_TIME_IN_SECONDS\x01100", 1e12 + 100_000},
+		{1e12, 1e12, "CHECK_IMMUNITY_TIME_IN_SECONDS\x01-1", 1e12 + 6000},
+		{1e12, 1e12, "CHECK_IMMUNITY_TIME_IN_SECONDS\x0199999999999", 1e12 + 6000},
+	} {
+		require.Equal(t, test.want, r.first(test.born, test.stored, test.properties), test)
+	}
+	for _, test := range []struct {
+		timeout, interval time.Duration
+		want              []time.Duration
+	}{
+		{6 * time.Second, time.Minute, []time.Duration{6 * time.Second, 30 * time.Second, time.Minute, time.Minute}},
+		{time.Second, time.Hour, []time.Duration{time.Second, 5 * time.Second, 25 * time.Second, 125 * time.Second, 625 * time.Second, 3125 * time.Second, time.Hour}},
+		{time.Minute, time.Second, []time.Duration{time.Minute, time.Second, time.Second}},
+		{1 << 62, 1<<63 - 1, []time.Duration{1 << 62, 1<<63 - 1, 1<<63 - 1}},
+	} {
+		r := checkRules{timeout: test.timeout, interval: test.interval}
+		for asked, want := range test.want {
+			require.Equal(t, want, r.pause(asked), "%v after %d", test.timeout, asked)
+		}
+	}
 }

@@ -134,7 +134,7 @@ func (t *transactions) noticeOf(v message.View) (n notice, err error) {
 	}
 	first, _ := p.Get(protocol.PropertyFirstHalf)
 	if off, err := strconv.ParseInt(first, 10, 64); err == nil && off >= 0 {
-		n.first, n.since = message.QueueOffset(off), min(n.born, n.since)
+		n.first, n.since = message.QueueOffset(off), sentAt(n.born, n.since)
 	}
 	n.next = t.rules.first(n.born, v.StoreTimestamp(), p)
 	return n, nil

@@ -21,7 +21,8 @@ const (
 	rollLeast = 256 << 10
 	// questionTimeout bounds how long a client may take to take a question.
 	questionTimeout = 3 * time.Second
-	// transactionRetry is the pause after something failed.
+	// transactionRetry is the pause after something failed, longer each time up to
+	// delayMaxBackoff.
 	transactionRetry = time.Second
 )
 
@@ -37,7 +38,12 @@ func (t *transactions) round(ctx context.Context) time.Duration {
 	if err != nil && ctx.Err() == nil {
 		t.log.Error("transactions: something is not done; will try again", "err", err)
 	}
-	return t.rest(err != nil)
+	if err == nil {
+		t.backoff = 0
+		return t.rest()
+	}
+	t.backoff = min(max(2*t.backoff, transactionRetry), delayMaxBackoff)
+	return t.backoff
 }
 
 func (t *transactions) when(at *int64) int64 {
@@ -47,7 +53,7 @@ func (t *transactions) when(at *int64) int64 {
 }
 
 // rest is how long there is nothing to do.
-func (t *transactions) rest(failed bool) time.Duration {
+func (t *transactions) rest() time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	next := t.readAt
@@ -57,13 +63,13 @@ func (t *transactions) rest(failed bool) time.Duration {
 	if len(t.due) > 0 {
 		next = min(next, t.due[0].next)
 	}
-	longest := delayLookAgain // the clock may be set, and machines sleep
 	switch {
-	case failed || len(t.noOp) > 0:
-		return transactionRetry
+	case len(t.noOp) > 0:
+		return 0
 	case next == never:
 		return never
 	}
+	longest := delayLookAgain // the clock may be set, and machines sleep
 	return time.Duration(max(0, min(next-t.now().UnixMilli(), longest.Milliseconds()))) * time.Millisecond
 }
 

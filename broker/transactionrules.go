@@ -21,14 +21,22 @@ func rulesOf(c Config) checkRules {
 // readAfter is how long half messages may stay unread.
 func (r checkRules) readAfter() time.Duration { return min(r.timeout, time.Second) }
 
-// first is when a client is first asked, in ms. The producer's clock counts unless
-// it is ahead.
+// first is when a client is first asked, in ms.
 func (r checkRules) first(born, stored int64, p message.Properties) int64 {
 	after, ok := immunity(p)
 	if !ok {
 		after = r.timeout
 	}
-	return min(born, stored) + after.Milliseconds()
+	return sentAt(born, stored) + after.Milliseconds()
+}
+
+// sentAt is when a message was sent. The producer's clock counts, unless it is
+// ahead or did not say.
+func sentAt(born, stored int64) int64 {
+	if born <= 0 {
+		return stored
+	}
+	return min(born, stored)
 }
 
 // pause is the one after so many questions: with the defaults 30 s, and then a

@@ -10,5 +10,7 @@
 //   - A consumer gets every message of its queues at least once, in the order
 //     of each queue, with its checksum verified. What can not be delivered is
 //     an error with its position, never a silent gap; the consumer goes on.
+//   - A message in transaction is seen by nobody unless its sender says so, at once or
+//     when a broker asks.
 //   - Every goroutine of a producer, a consumer or a reader ends in its Close.
 package mq
