@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -301,4 +302,60 @@ func TestTooManyChecks(t *testing.T) {
 	require.NoError(t, p.Close())
 	require.NoError(t, p.Close())
 	require.Empty(t, began)
+}
+
+// TestManyTransactionsAtATime: each committed one is received once, whether its end
+// came at once or by a check.
+func TestManyTransactionsAtATime(t *testing.T) {
+	h := openHouse(t)
+	h.quickChecks(t, 5*time.Millisecond)
+	h.createTopic(t, "orders", 1)
+	outcome := func(body string) TransactionState {
+		return []TransactionState{TransactionCommit, TransactionRollback}[body[len(body)-1]%2]
+	}
+	p := h.transactionProducer(t, TransactionProducerConfig{
+		CheckWorkers: 3,
+		Check: func(_ context.Context, m *message.MessageExt) (TransactionState, error) {
+			return outcome(string(m.Body)), nil
+		},
+	})
+	const writers, each = 8, 40
+	var want []string
+	var wg sync.WaitGroup
+	for w := range writers {
+		for i := range each {
+			if body := fmt.Sprintf("%d-%d", w, i); outcome(body) == TransactionCommit {
+				want = append(want, body)
+			}
+		}
+		wg.Go(func() {
+			for i := range each {
+				body := fmt.Sprintf("%d-%d", w, i)
+				_, err := p.SendInTransaction(t.Context(), text(t, "orders", body), func(context.Context, *message.Message) (TransactionState, error) {
+					if i%5 == 0 {
+						return TransactionUnknown, nil
+					}
+					return outcome(body), nil
+				})
+				if err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	require.Eventually(t, func() bool {
+		open, err := h.broker.OpenTransactions(t.Context())
+		return err == nil && len(open) == 0
+	}, 20*time.Second, 5*time.Millisecond)
+	require.NoError(t, h.store.WaitDispatched(t.Context(), h.store.MaxOffset()))
+	require.EqualValues(t, len(want), h.store.MaxOffsetInQueue("orders", 0))
+	c := h.consumer(t, ConsumerConfig{Topic: "orders"})
+	var got []string
+	for range want {
+		m, err := c.Receive(soon(t))
+		require.NoError(t, err)
+		got = append(got, string(m.Body))
+	}
+	require.ElementsMatch(t, want, got)
 }
