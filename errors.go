@@ -19,11 +19,14 @@ var (
 	ErrLimit          = message.ErrLimit          // too large or too long; see LimitError
 	ErrIllegal        = message.ErrIllegal        // a value that can not be used; see IllegalError
 
-	ErrNoRoute = mq.ErrNoRoute // no queue to send to
-	ErrGone    = mq.ErrGone    // messages that are no longer there
+	ErrNoRoute     = mq.ErrNoRoute     // no queue to send to
+	ErrGone        = mq.ErrGone        // messages that are no longer there
+	ErrGroupExists = mq.ErrGroupExists // the client has a producer of this group
 
 	ErrTopicNotExist = error(protocol.TopicNotExist) // no broker has the topic
 	ErrNoPermission  = error(protocol.NoPermission)  // the topic must not be read, or written
+
+	ErrRequestTimeout = error(protocol.RequestTimeout) // no reply to a request in time
 )
 
 // What a program looks into with errors.As, as a pointer.
@@ -36,6 +39,10 @@ type (
 	CorruptionError = message.CorruptionError
 	// SendError says which attempt to send failed, and why.
 	SendError = mq.SendError
+	// RequestError says why a request got no reply.
+	RequestError = mq.RequestError
+	// StateError says that a producer is not running.
+	StateError = mq.StateError
 	// SkippedError says which messages a consumer can not be given.
 	SkippedError = mq.SkippedError
 )

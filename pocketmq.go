@@ -157,9 +157,7 @@ func (n *Node) NewTransactionProducer(cfg mq.TransactionProducerConfig) (*mq.Tra
 	if cfg.Logger == nil {
 		cfg.Logger = n.log
 	}
-	return adopt(n, func() (*mq.TransactionProducer, error) {
-		return mq.NewTransactionProducer(context.Background(), cfg)
-	})
+	return adopt(n, func() (*mq.TransactionProducer, error) { return mq.NewTransactionProducer(cfg) })
 }
 
 // Consumer makes a consumer of a topic for the group, from where the group's
@@ -217,6 +215,12 @@ func isClosed(c client) bool {
 // it returns. Without it, the first message makes its topic with four queues.
 func (n *Node) CreateTopic(ctx context.Context, topic TopicConfig) error {
 	return n.Broker().CreateTopic(ctx, topic)
+}
+
+// Admin makes what asks and changes topics, groups and offsets, and finds messages
+// by key and id. It needs no Close.
+func (n *Node) Admin() (*mq.Admin, error) {
+	return mq.NewAdmin(mq.AdminConfig{NameService: &n.names, Connect: n.names.Connect})
 }
 
 // Topics returns all topics of applications, sorted by name.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/pocketmq/pocketmq/message"
 	"github.com/pocketmq/pocketmq/protocol"
@@ -29,6 +30,8 @@ type Broker struct {
 	topics         *topicTable
 	groups         *groupTable
 	autoGroup      bool
+	storeReplies   bool
+	now            func() time.Time
 	offsets        *offsetTable
 	clients        clientTable
 	announceMu     sync.Mutex // keeps registrations in the order of the changes
@@ -42,14 +45,17 @@ type Broker struct {
 	rejectHalf     bool
 	transactions   *transactions
 	stopTxRun      func() error // ends the goroutine that looks after transactions, and saves
+
+	consumedByGroups store.Consumed // by the groups that count
+	runtime          *runtimeInfo
 }
 
 var _ protocol.Broker = (*Broker)(nil)
 
-// New reads topics and offsets, adopts topics that only the store knows, registers
-// with the name service, and begins to deliver delayed messages and to ask clients about
-// open transactions. An error matches message.ErrCorrupt when a file and its backup are
-// both damaged.
+// New reads topics and offsets, forgets those of deleted topics, adopts topics that
+// only the store knows, registers with the name service, and begins to deliver
+// delayed messages and to ask clients about open transactions. An error matches
+// message.ErrCorrupt when a file and its backup are both damaged.
 func New(ctx context.Context, cfg Config) (*Broker, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
@@ -59,6 +65,7 @@ func New(ctx context.Context, cfg Config) (*Broker, error) {
 		name: cfg.Name, cluster: cfg.Cluster,
 		store: cfg.Store, host: cfg.Store.StoreHost(), names: cfg.NameService, log: cfg.Logger,
 		autoCreate: !cfg.NoAutoCreateTopic, autoGroup: !cfg.NoAutoCreateGroup, queueNums: cfg.TopicQueueNums,
+		storeReplies: !cfg.NoStoreReply, now: cfg.Now,
 		closing: make(chan struct{}), rejectHalf: cfg.RejectTransactionMessage,
 	}
 	if !cfg.NoClusterProperty {
@@ -82,6 +89,11 @@ func New(ctx context.Context, cfg Config) (*Broker, error) {
 	if b.offsets, err = openOffsets(cfg.Store); err != nil {
 		return nil, err
 	}
+	if err = b.offsets.removeDeleted(b.topics); err != nil {
+		return nil, err
+	}
+	b.consumedByGroups = b.offsets.consumed(slices.Clone(cfg.RetentionGroups))
+	b.runtime = newRuntimeInfo(cfg.Now)
 	if b.delays, err = openDelays(cfg); err != nil {
 		return nil, err
 	}
@@ -94,7 +106,7 @@ func New(ctx context.Context, cfg Config) (*Broker, error) {
 	b.stopOffsetsRun = b.offsets.run(cfg.OffsetPersistInterval, cfg.Logger)
 	b.stopDelaysRun = b.delays.run()
 	b.stopTxRun = b.transactions.run()
-	b.store.SetConsumed(b.consumed(slices.Clone(cfg.RetentionGroups)))
+	b.store.SetConsumed(b.consumed)
 	return b, nil
 }
 
@@ -102,23 +114,21 @@ func New(ctx context.Context, cfg Config) (*Broker, error) {
 func (b *Broker) Name() string { return b.name }
 
 // consumed is the broker's store.Consumed: groups have consumed what they have
-// committed, a delayed message is consumed when it is delivered, and a half message
-// when its transaction has ended. Nobody need consume those that were given up.
-func (b *Broker) consumed(groups []string) store.Consumed {
-	byGroups := b.offsets.consumed(groups)
-	return func(topic string, queueID int32) (message.QueueOffset, bool) {
-		switch topic {
-		case message.ScheduleTopic:
-			return b.delays.consumed(queueID), true
-		case message.HalfTopic:
-			return message.QueueOffset(b.transactions.saved.Load()), true
-		case protocol.TransactionOpTopic:
-			return message.QueueOffset(b.transactions.savedOps.Load()), true
-		case protocol.TransactionCheckMaxTopic:
-			return math.MaxInt64, true
-		}
-		return byGroups(topic, queueID)
+// committed, a delayed message is consumed when it is delivered, a half message when
+// its transaction has ended, and what is left of a deleted topic was consumed by all.
+// Nobody need consume half messages that were given up.
+func (b *Broker) consumed(topic string, queueID int32) (message.QueueOffset, bool) {
+	switch {
+	case topic == message.ScheduleTopic:
+		return b.delays.consumed(queueID), true
+	case topic == message.HalfTopic:
+		return message.QueueOffset(b.transactions.saved.Load()), true
+	case topic == protocol.TransactionOpTopic:
+		return message.QueueOffset(b.transactions.savedOps.Load()), true
+	case topic == protocol.TransactionCheckMaxTopic, b.topics.isDeleted(topic):
+		return math.MaxInt64, true
 	}
+	return b.consumedByGroups(topic, queueID)
 }
 
 // announce tells the name service which topics there are now.
@@ -130,6 +140,9 @@ func (b *Broker) announce(ctx context.Context) error {
 	defer b.announceMu.Unlock()
 	topics := b.topics.all()
 	if t, ok := b.template(protocol.TemplateTopic); ok {
+		topics = append(topics, t)
+	}
+	if t := b.replyTopic(); !b.topics.has(t.Name) {
 		topics = append(topics, t)
 	}
 	err := b.names.RegisterBroker(context.WithoutCancel(ctx), protocol.RegisterBrokerRequest{

@@ -54,8 +54,12 @@ type Config struct {
 	// pulls, and what they send back.
 	NoAutoCreateGroup bool
 	// NoClusterProperty leaves out the property CLUSTER=<cluster>, which
-	// RocketMQ's broker adds to every message that it stores.
+	// RocketMQ's broker adds to every message that it stores. Who receives a
+	// request can then not reply to it.
 	NoClusterProperty bool
+	// NoStoreReply hands replies to requests over and keeps no copy of them in the
+	// topic <cluster>_REPLY_TOPIC (RocketMQ's storeReplyMessageEnable, reversed).
+	NoStoreReply bool
 
 	// OffsetPersistInterval is how long a consumer's offset may stay unsaved.
 	OffsetPersistInterval time.Duration
@@ -162,6 +166,9 @@ func checkConfigName(field, name string) error {
 }
 
 func queueNumsError(field string, n int32) error {
+	if n < 1 {
+		return &message.LimitError{Field: field, Limit: 1, Value: int64(n), Unit: "queues", AtLeast: true}
+	}
 	return &message.LimitError{Field: field, Limit: MaxQueueNums, Value: int64(n), Unit: "queues"}
 }
 

@@ -1,7 +1,7 @@
 // Package broker is RocketMQ's broker in process: it owns a store's topics, groups
 // and consumer offsets, admits messages, delivers delayed ones, ends transactions and
-// asks about those of whose end nobody speaks, and serves pulls that wait for
-// messages. Broker implements protocol.Broker; NameService
+// asks about those of whose end nobody speaks, hands replies to the clients that
+// asked, and serves pulls that wait for messages. Broker implements protocol.Broker; NameService
 // implements protocol.NameService for brokers of one process.
 //
 // Laws of the package:

@@ -64,26 +64,46 @@ func (t *groupTable) put(cfg protocol.SubscriptionGroupConfig, add bool) (protoc
 	if have, ok := t.get(cfg.Name); ok && add {
 		return have, nil
 	}
+	table := maps.Clone(*t.table.Load())
+	table[cfg.Name] = cfg
+	return cfg, t.replace(table, func(groups object) {
+		old, _ := groups[cfg.Name].(object)
+		groups[cfg.Name] = groupFields(old, cfg)
+	})
+}
+
+// remove forgets a group's configuration, and reports whether there was one.
+func (t *groupTable) remove(group string) (bool, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if _, ok := t.get(group); !ok {
+		return false, nil
+	}
+	table := maps.Clone(*t.table.Load())
+	delete(table, group)
+	return true, t.replace(table, func(groups object) { delete(groups, group) })
+}
+
+// replace writes the file after change, and has table count. On an error nothing
+// has changed.
+func (t *groupTable) replace(table map[string]protocol.SubscriptionGroupConfig, change func(groups object)) error {
 	doc := maps.Clone(t.doc)
 	groups, err := fieldObject(doc, groupsTable)
 	if err != nil {
-		return cfg, err
+		return err
 	}
 	groups = maps.Clone(groups)
-	old, _ := groups[cfg.Name].(object)
-	groups[cfg.Name] = groupFields(old, cfg)
+	change(groups)
 	doc[groupsTable] = groups
 	if doc["dataVersion"], err = nextVersion(doc, t.now()); err != nil {
-		return cfg, err
+		return err
 	}
 	if err := t.store.WriteConfig(groupsFile, appendObject(nil, doc, 0)); err != nil {
-		return cfg, err
+		return err
 	}
-	table := maps.Clone(*t.table.Load())
-	table[cfg.Name] = cfg
 	t.doc = doc
 	t.table.Store(&table)
-	return cfg, nil
+	return nil
 }
 
 // groupFields keeps those fields of old that this version does not know.

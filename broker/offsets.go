@@ -231,8 +231,8 @@ func (b *Broker) QueryConsumerOffset(_ context.Context, req protocol.QueryConsum
 	if !ok {
 		return 0, refuse(protocol.QueryNotFound, "no offset of group "+req.Group, nil)
 	}
-	lowest, highest := b.store.MinOffsetInQueue(req.Topic, req.QueueID), b.store.MaxOffsetInQueue(req.Topic, req.QueueID)
-	return max(min(off, highest), lowest), nil
+	lowest, highest, err := b.bounds(req.Topic, req.QueueID)
+	return max(min(off, highest), lowest), err
 }
 
 // UpdateConsumerOffset keeps the offsets in memory; they are on disk within
@@ -269,7 +269,8 @@ func (b *Broker) GetMinOffset(_ context.Context, topic string, queueID int32) (m
 	if err := b.checkReadQueue(topic, queueID); err != nil {
 		return 0, err
 	}
-	return b.store.MinOffsetInQueue(topic, queueID), nil
+	lowest, _, err := b.bounds(topic, queueID)
+	return lowest, err
 }
 
 // GetMaxOffset is the offset after the newest message that can be read.

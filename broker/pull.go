@@ -111,6 +111,12 @@ func (b *Broker) read(ctx context.Context, q *store.GetQuery) (protocol.PullMess
 		}
 		return protocol.PullMessageResponse{Code: protocol.CodeOf(err)}, err
 	}
+	if b.topics.deletedBefore(q.Topic) > 0 { // after the read, which can have found no more than is known now
+		if refusal, deleted, err := b.passDeleted(q, res); deleted || err != nil {
+			res.Release()
+			return refusal, err
+		}
+	}
 	resp := protocol.PullMessageResponse{
 		Code:            pullCode(res, q.Offset),
 		Status:          res.Status.String(),
@@ -128,6 +134,24 @@ func (b *Broker) read(ctx context.Context, q *store.GetQuery) (protocol.PullMess
 	}
 	resp.Messages, resp.Release = res.Messages, res.Release
 	return resp, nil
+}
+
+// passDeleted tells a client that asks for messages of a topic that was deleted
+// where those begin of the topic as it is now. Else it makes the answer's bounds
+// those of the topic.
+func (b *Broker) passDeleted(q *store.GetQuery, res *store.GetMessageResult) (protocol.PullMessageResponse, bool, error) {
+	lowest, highest, err := b.bounds(q.Topic, q.QueueID)
+	if err != nil {
+		return protocol.PullMessageResponse{Code: protocol.CodeOf(err)}, false, err
+	}
+	if q.Offset >= lowest {
+		res.MinOffset = max(res.MinOffset, lowest)
+		return protocol.PullMessageResponse{}, false, nil
+	}
+	return protocol.PullMessageResponse{
+		Code: protocol.PullOffsetMoved, Status: store.GetOffsetTooSmall.String(),
+		NextBeginOffset: lowest, MinOffset: lowest, MaxOffset: highest,
+	}, true, nil
 }
 
 // lost says why a client has to pass over records, nil when it has not.

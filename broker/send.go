@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"math/rand/v2"
 	"strconv"
 	"strings"
 
@@ -10,7 +11,7 @@ import (
 )
 
 const (
-	propertyCluster     = "CLUSTER"
+	propertyCluster     = protocol.PropertyCluster
 	propertyTimerMillis = "TIMER_DELIVER_MS"
 	propertyDelayMillis = "TIMER_DELAY_MS"
 	propertyDelaySecond = "TIMER_DELAY_SEC"
@@ -24,21 +25,38 @@ const (
 // topic, with its topic and queue in the properties REAL_TOPIC and REAL_QID, and
 // is put into its queue when it is due. Log and queue offset of the response are
 // those of the waiting message, its QueueID is the real one.
+//
+// A message to a topic that has MaxDepth messages is refused with FlowControl and a
+// *message.LimitError. No send makes more than that: while others are under way, one
+// may be refused although up to as many messages are missing. What the broker puts
+// there by itself, delayed messages that are due and those that were sent back,
+// counts and is not refused.
 func (b *Broker) SendMessage(ctx context.Context, req protocol.SendMessageRequest) (protocol.SendMessageResponse, error) {
 	inner, err := b.admit(ctx, &req)
 	if err != nil {
 		return protocol.SendMessageResponse{Code: protocol.CodeOf(err)}, err
 	}
-	res, err := b.store.PutMessage(ctx, &inner)
+	depth, err := b.reserve(ctx, req.Message.Topic, 1)
+	if err != nil {
+		return protocol.SendMessageResponse{Code: protocol.CodeOf(err)}, err
+	}
+	resp, err := b.put(ctx, &inner, req.QueueID, req.ClientID)
+	depth.done(1)
+	return resp, err
+}
+
+// put stores what was admitted.
+func (b *Broker) put(ctx context.Context, inner *message.MessageExtBrokerInner, asked int32, client string) (protocol.SendMessageResponse, error) {
+	res, err := b.store.PutMessage(ctx, inner)
 	code, err := answerPut(&res, err)
 	if !code.Stored() {
 		return protocol.SendMessageResponse{Code: code}, err
 	}
-	b.noteStored(&inner, &res, req.ClientID)
+	b.noteStored(inner, &res, client)
 	return protocol.SendMessageResponse{
 		Code:           code,
 		MessageID:      message.OffsetMessageID{Host: res.StoreHost, Offset: res.LogOffset},
-		QueueID:        queueOf(&inner, req.QueueID),
+		QueueID:        queueOf(inner, asked),
 		QueueOffset:    res.QueueOffset,
 		StoreTimestamp: res.StoreTimestamp,
 	}, err
@@ -61,7 +79,12 @@ func (b *Broker) SendMessageBatch(ctx context.Context, req protocol.SendMessageB
 	if err != nil {
 		return protocol.SendMessageBatchResponse{Code: protocol.CodeOf(err)}, err
 	}
+	depth, n, err := b.reserveBatch(ctx, inner.Topic, inner.Body)
+	if err != nil {
+		return protocol.SendMessageBatchResponse{Code: protocol.CodeOf(err)}, err
+	}
 	res, err := b.store.PutMessages(ctx, &message.MessageExtBatch{MessageExtBrokerInner: inner})
+	depth.done(n)
 	code, err := answerPut(&res, err)
 	if !code.Stored() {
 		return protocol.SendMessageBatchResponse{Code: code}, err
@@ -104,8 +127,8 @@ func (b *Broker) admit(ctx context.Context, req *protocol.SendMessageRequest) (m
 	waiting := inner
 	if err == nil {
 		waiting, err = b.stage(inner)
-		inner.SysFlag = waiting.SysFlag
 	}
+	asked := req.QueueID
 	switch {
 	case err != nil:
 	case inner.Topic != req.Message.Topic: // a dead letter
@@ -113,7 +136,10 @@ func (b *Broker) admit(ctx context.Context, req *protocol.SendMessageRequest) (m
 	default:
 		err = b.place(ctx, req, &inner)
 	}
-	waiting.SysFlag = inner.SysFlag // place changes nothing else
+	if err == nil && asked < 0 { // only now it has a queue
+		waiting, err = b.stage(inner)
+	}
+	waiting.SysFlag = inner.SysFlag.WithTransaction(message.TransactionNone) // place changes nothing else
 	return waiting, err
 }
 
@@ -176,7 +202,8 @@ func (b *Broker) prepare(req *protocol.SendMessageRequest) (message.MessageExtBr
 	return inner, err
 }
 
-// place finds the topic, or makes it, and checks what may be done with it.
+// place finds the topic, or makes it, checks what may be done with it, and
+// chooses a queue where the request leaves that to the broker.
 func (b *Broker) place(ctx context.Context, req *protocol.SendMessageRequest, inner *message.MessageExtBrokerInner) error {
 	cfg, err := b.topicForSend(ctx, req)
 	if err != nil {
@@ -184,6 +211,10 @@ func (b *Broker) place(ctx context.Context, req *protocol.SendMessageRequest, in
 	}
 	if !cfg.Perm.Writable() {
 		return refuse(protocol.NoPermission, "topic "+cfg.Name+" can not be written: "+cfg.Perm.String(), nil)
+	}
+	if req.QueueID < 0 && cfg.WriteQueueNums > 0 {
+		req.QueueID = rand.N(cfg.WriteQueueNums)
+		inner.QueueID = req.QueueID
 	}
 	if req.QueueID < 0 || req.QueueID >= cfg.WriteQueueNums {
 		return refuse(protocol.SystemError, "topic "+cfg.Name, queueIDError(req.QueueID, cfg.WriteQueueNums))

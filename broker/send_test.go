@@ -99,7 +99,6 @@ func TestSendRefuses(t *testing.T) {
 		"schedule topic":     {req{Message: msg("SCHEDULE_TOPIC_XXXX", "")}, protocol.NoPermission, message.ErrIllegal, "reserved"},
 		"half topic":         {req{Message: msg("RMQ_SYS_TRANS_HALF_TOPIC", "")}, protocol.NoPermission, message.ErrIllegal, "reserved"},
 		"read-only topic":    {req{Message: msg("readonly", "")}, protocol.NoPermission, nil, "R--"},
-		"negative queue":     {req{Message: msg("orders", ""), QueueID: -1}, protocol.SystemError, message.ErrLimit, "queue id (negative): -1"},
 		"queue too high":     {req{Message: msg("orders", ""), QueueID: 2}, protocol.SystemError, message.ErrLimit, "queue id: 2 (counted from 0), limit is 1"},
 		"delay is a word":    {req{Message: msg("orders", props("DELAY", "4x"))}, protocol.MessageIllegal, message.ErrIllegal, "DELAY"},
 		"delay is too large": {req{Message: msg("orders", props("DELAY", "2147483648"))}, protocol.MessageIllegal, message.ErrIllegal, "DELAY"},

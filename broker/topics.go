@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/pocketmq/pocketmq/message"
 	"github.com/pocketmq/pocketmq/protocol"
 	"github.com/pocketmq/pocketmq/store"
 )
@@ -27,7 +28,9 @@ type topicTable struct {
 	store *store.DefaultMessageStore
 	now   func() time.Time
 
-	table atomic.Pointer[map[string]protocol.TopicConfig] // never modified once stored
+	table   atomic.Pointer[map[string]protocol.TopicConfig] // never modified once stored
+	deleted atomic.Pointer[deletedTopics]                   // the same
+	depths  atomic.Pointer[map[string]*depthLimit]          // the same; of the topics with a MaxDepth
 
 	mu  sync.Mutex // serializes changes
 	doc object     // the file, with all its fields
@@ -37,7 +40,7 @@ type topicTable struct {
 func openTopics(s *store.DefaultMessageStore, now func() time.Time) (*topicTable, []protocol.TopicConfig, error) {
 	t := &topicTable{store: s, now: now, doc: object{}}
 	text, err := s.ReadConfig(topicsFile, func(b []byte) error { _, _, err := parseTopics(b); return err })
-	table := map[string]protocol.TopicConfig{}
+	table, deleted := map[string]protocol.TopicConfig{}, deletedTopics{}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
@@ -46,10 +49,16 @@ func openTopics(s *store.DefaultMessageStore, now func() time.Time) (*topicTable
 		if t.doc, table, err = parseTopics(text); err != nil {
 			return nil, nil, fmt.Errorf("%s: %w", topicsFile, err)
 		}
+		if deleted, err = parseDeleted(t.doc); err != nil {
+			return nil, nil, fmt.Errorf("%s: %w", topicsFile, err)
+		}
 	}
+	lowered := deleted.lower(s.MaxOffset())
 	t.table.Store(&table)
-	adopted := adopt(table, s.QueueIDs())
-	if len(adopted) == 0 {
+	t.deleted.Store(&deleted)
+	t.limitDepths(table)
+	adopted := adopt(table, t.liveQueues())
+	if len(adopted) == 0 && !lowered {
 		return t, nil, nil
 	}
 	return t, adopted, t.put(adopted...)
@@ -87,6 +96,8 @@ func (t *topicTable) get(topic string) (protocol.TopicConfig, bool) {
 	return cfg, ok
 }
 
+func (t *topicTable) has(topic string) bool { _, ok := t.get(topic); return ok }
+
 // all returns the topics sorted by name.
 func (t *topicTable) all() []protocol.TopicConfig {
 	return slices.SortedFunc(maps.Values(*t.table.Load()), byName)
@@ -111,19 +122,34 @@ func (t *topicTable) putNew(cfg protocol.TopicConfig) (protocol.TopicConfig, boo
 }
 
 func (t *topicTable) putLocked(configs ...protocol.TopicConfig) error {
-	table := maps.Clone(*t.table.Load())
+	table, deleted := maps.Clone(*t.table.Load()), *t.deleted.Load()
+	for _, cfg := range configs {
+		if _, known := table[cfg.Name]; !known {
+			deleted = deleted.again(cfg.Name, t.store.MaxOffset())
+		}
+		table[cfg.Name] = cfg
+	}
+	return t.replace(table, deleted)
+}
+
+// replace writes the file and has the tables count that are in it. On an error
+// nothing has changed.
+func (t *topicTable) replace(table map[string]protocol.TopicConfig, deleted deletedTopics) error {
 	doc := maps.Clone(t.doc)
-	topics, err := fieldObject(doc, "topicConfigTable")
+	old, err := fieldObject(doc, "topicConfigTable")
 	if err != nil {
 		return err
 	}
-	topics = maps.Clone(topics)
-	for _, cfg := range configs {
-		table[cfg.Name] = cfg
-		old, _ := topics[cfg.Name].(object)
-		topics[cfg.Name] = topicFields(old, cfg)
+	topics := make(object, len(table))
+	for name, cfg := range table {
+		fields, _ := old[name].(object)
+		if have, ok := t.get(name); ok && have == cfg && fields != nil {
+			topics[name] = fields
+			continue
+		}
+		topics[name] = topicFields(fields, cfg)
 	}
-	doc["topicConfigTable"] = topics
+	doc["topicConfigTable"], doc[deletedField] = topics, deleted.fields()
 	if doc["dataVersion"], err = nextVersion(doc, t.now()); err != nil {
 		return err
 	}
@@ -131,6 +157,8 @@ func (t *topicTable) putLocked(configs ...protocol.TopicConfig) error {
 		return err
 	}
 	t.doc = doc
+	t.deleted.Store(&deleted) // before the table: a topic that is new, or gone, never shows what was deleted
+	t.limitDepths(table)
 	t.table.Store(&table)
 	return nil
 }
@@ -161,8 +189,16 @@ func topicFields(old object, cfg protocol.TopicConfig) object {
 	o["topicFilterType"] = cfg.FilterType.String()
 	o["topicSysFlag"] = int64(cfg.SysFlag)
 	o["order"] = cfg.Order
+	delete(o, maxDepthField)
+	if cfg.MaxDepth > 0 {
+		o[maxDepthField] = cfg.MaxDepth
+	}
 	return o
 }
+
+// maxDepthField is ours. RocketMQ passes over it, and drops it when it writes the
+// file.
+const maxDepthField = "pocketmqMaxDepth"
 
 func parseTopics(text []byte) (object, map[string]protocol.TopicConfig, error) {
 	doc, err := parseObject(text)
@@ -170,6 +206,9 @@ func parseTopics(text []byte) (object, map[string]protocol.TopicConfig, error) {
 		return nil, nil, err
 	}
 	if _, err := nextVersion(doc, time.Time{}); err != nil {
+		return nil, nil, err
+	}
+	if _, err := parseDeleted(doc); err != nil {
 		return nil, nil, err
 	}
 	topics, err := fieldObject(doc, "topicConfigTable")
@@ -194,19 +233,23 @@ func parseTopics(text []byte) (object, map[string]protocol.TopicConfig, error) {
 // parseTopic gives fields that are missing RocketMQ's defaults.
 func parseTopic(name string, o object) (protocol.TopicConfig, error) {
 	cfg := protocol.TopicConfig{Name: name}
-	var errs [5]error
+	var errs [6]error
 	var perm int32
 	cfg.ReadQueueNums, errs[0] = fieldInt32(o, "readQueueNums", 16)
 	cfg.WriteQueueNums, errs[1] = fieldInt32(o, "writeQueueNums", 16)
 	perm, errs[2] = fieldInt32(o, "perm", int32(protocol.PermReadWrite))
 	cfg.SysFlag, errs[3] = fieldInt32(o, "topicSysFlag", 0)
 	cfg.Order, errs[4] = fieldBool(o, "order")
+	cfg.MaxDepth, errs[5] = fieldInt(o, maxDepthField, 0)
 	cfg.Perm = protocol.Perm(perm)
 	if o["topicFilterType"] == protocol.MultiTag.String() {
 		cfg.FilterType = protocol.MultiTag
 	}
 	if cfg.ReadQueueNums < 0 || cfg.WriteQueueNums < 0 {
 		return cfg, errors.New("a negative number of queues")
+	}
+	if cfg.MaxDepth < 0 {
+		return cfg, fieldError(maxDepthField, cfg.MaxDepth, "positive integer")
 	}
 	return cfg, errors.Join(errs[:]...)
 }
@@ -215,7 +258,8 @@ func parseTopic(name string, o object) (protocol.TopicConfig, error) {
 // which stays when it was set (RocketMQ 4.9.3 drops it). Both numbers of queues
 // must be within [1, MaxQueueNums]; queues that hold messages stay readable
 // only as long as ReadQueueNums covers them. A zero Perm means reading and
-// writing. It returns when the file is on disk.
+// writing. A topic that was deleted begins empty. It returns when the file is on
+// disk.
 func (b *Broker) CreateTopic(ctx context.Context, cfg protocol.TopicConfig) error {
 	if err := b.open(); err != nil {
 		return err
@@ -250,12 +294,18 @@ func checkTopicConfig(cfg protocol.TopicConfig) error {
 			return refuse(protocol.SystemError, "topic "+cfg.Name, queueNumsError(f.name, f.n))
 		}
 	}
+	if cfg.Perm < 0 || cfg.Perm > protocol.PermReadWrite|protocol.PermInherit {
+		return refuse(protocol.SystemError, "topic "+cfg.Name, &message.LimitError{Field: "perm", Limit: 7, Value: int64(cfg.Perm), Unit: "as bits"})
+	}
+	if cfg.MaxDepth < 0 {
+		return refuse(protocol.SystemError, "topic "+cfg.Name, &message.LimitError{Field: "maxDepth (negative)", Value: cfg.MaxDepth, Unit: "messages"})
+	}
 	return nil
 }
 
 // systemTopic adds this broker's own names to the fixed list.
 func (b *Broker) systemTopic(topic string) bool {
-	return protocol.IsSystemTopic(topic) || topic == b.name || topic == b.cluster || topic == b.cluster+"_REPLY_TOPIC"
+	return protocol.IsSystemTopic(topic) || topic == b.name || topic == b.cluster || topic == protocol.ReplyTopic(b.cluster)
 }
 
 // GetTopic returns a topic's configuration.
@@ -299,10 +349,14 @@ func (b *Broker) topicForSend(ctx context.Context, req *protocol.SendMessageRequ
 }
 
 // fromTemplate is the configuration of a new topic: as many queues as the
-// client wants and the template has, the template's permissions but one.
+// client wants and the template has, the template's permissions but one. The
+// topic of replies needs no template.
 //
 // Source: RocketMQ broker/topic/TopicConfigManager.java, createTopicInSendMessageMethod.
 func (b *Broker) fromTemplate(req *protocol.SendMessageRequest) (protocol.TopicConfig, bool) {
+	if req.Message.Topic == protocol.ReplyTopic(b.cluster) {
+		return b.replyTopic(), true
+	}
 	cfg, ok := b.template(cmp.Or(req.DefaultTopic, protocol.TemplateTopic))
 	if ok && req.DefaultTopicQueueNums > 0 {
 		cfg.WriteQueueNums = min(cfg.WriteQueueNums, req.DefaultTopicQueueNums)
@@ -316,7 +370,19 @@ func (b *Broker) fromTemplate(req *protocol.SendMessageRequest) (protocol.TopicC
 		WriteQueueNums: cfg.WriteQueueNums,
 		Perm:           cfg.Perm &^ protocol.PermInherit,
 		FilterType:     cfg.FilterType,
+		SysFlag:        unitFlag(req),
 	}, ok
+}
+
+// unitFlag is the flag of a topic that the request makes.
+func unitFlag(req *protocol.SendMessageRequest) int32 {
+	switch {
+	case !req.UnitMode:
+		return 0
+	case strings.HasPrefix(req.Message.Topic, protocol.RetryPrefix):
+		return protocol.TopicUnitSub
+	}
+	return protocol.TopicUnit
 }
 
 // template finds a topic that others may be made after. TBW102 is given by the

@@ -267,3 +267,85 @@ func write(t *testing.T, file, text string) {
 		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 	}
 }
+
+// TestTopicAfterTemplate has what a topic gets of the topic that it is made after,
+// and of who sends to it.
+func TestTopicAfterTemplate(t *testing.T) {
+	for _, test := range []struct {
+		name     string
+		template protocol.TopicConfig
+		topic    string
+		unit     bool
+		want     protocol.TopicConfig // zero: refused
+	}{
+		{
+			"filter type and permissions",
+			protocol.TopicConfig{Name: "mother", ReadQueueNums: 2, WriteQueueNums: 3, Perm: 7, FilterType: protocol.MultiTag, Order: true, SysFlag: 3},
+			"t", false,
+			protocol.TopicConfig{Name: "t", ReadQueueNums: 3, WriteQueueNums: 3, Perm: 6, FilterType: protocol.MultiTag},
+		},
+		{
+			"unit", protocol.TopicConfig{Name: "mother", ReadQueueNums: 1, WriteQueueNums: 1, Perm: 7}, "t", true,
+			protocol.TopicConfig{Name: "t", ReadQueueNums: 1, WriteQueueNums: 1, Perm: 6, SysFlag: protocol.TopicUnit},
+		},
+		{
+			"retry topic of a unit", protocol.TopicConfig{Name: "mother", ReadQueueNums: 1, WriteQueueNums: 1, Perm: 6}, "%RETRY%g", true,
+			protocol.TopicConfig{Name: "%RETRY%g", ReadQueueNums: 1, WriteQueueNums: 1, Perm: 6, SysFlag: protocol.TopicUnitSub},
+		},
+		{
+			"the inherit bit is missing", protocol.TopicConfig{Name: "mother", ReadQueueNums: 1, WriteQueueNums: 1, Perm: 6}, "t", true,
+			protocol.TopicConfig{},
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			b := openBroker(t, Config{NoAutoCreateTopic: true})
+			require.NoError(t, b.CreateTopic(t.Context(), test.template))
+			_, err := b.SendMessage(t.Context(), protocol.SendMessageRequest{
+				Message:      message.Message{Topic: test.topic, Body: []byte("x")},
+				DefaultTopic: "mother", DefaultTopicQueueNums: 8, UnitMode: test.unit,
+			})
+			if test.want.Name == "" {
+				require.ErrorIs(t, err, protocol.TopicNotExist)
+				return
+			}
+			require.NoError(t, err)
+			got, err := b.GetTopic(t.Context(), test.topic)
+			require.NoError(t, err)
+			require.Equal(t, test.want, got)
+		})
+	}
+}
+
+// TestTemplateOfOthers has TBW102 in a file that RocketMQ wrote: whether topics are
+// made after it is for the configuration to say.
+func TestTemplateOfOthers(t *testing.T) {
+	for _, off := range []bool{false, true} {
+		s := openStore(t, t.TempDir())
+		require.NoError(t, s.WriteConfig(topicsFile, []byte(`{"topicConfigTable":{"TBW102":{"perm":7,"readQueueNums":8,"writeQueueNums":8}}}`)))
+		b := openBroker(t, Config{Store: s, NoAutoCreateTopic: off})
+		_, err := b.SendMessage(t.Context(), protocol.SendMessageRequest{Message: message.Message{Topic: "t", Body: []byte("x")}})
+		require.Equal(t, off, err != nil)
+		if off {
+			require.ErrorIs(t, err, protocol.TopicNotExist)
+		}
+	}
+}
+
+// TestQueueOfTheBrokersChoice sends to queue -1 of topics with and without queues.
+func TestQueueOfTheBrokersChoice(t *testing.T) {
+	s := openStore(t, t.TempDir())
+	require.NoError(t, s.WriteConfig(topicsFile, []byte(`{"topicConfigTable":{"none":{"writeQueueNums":0},"two":{"readQueueNums":9,"writeQueueNums":2}}}`)))
+	b := openBroker(t, Config{Store: s})
+	used := map[int32]bool{}
+	for range 100 {
+		resp := send(t, b, "two", -1, "x")
+		stored, err := s.LookMessageByOffset(t.Context(), resp.MessageID.Offset)
+		require.NoError(t, err)
+		require.Equal(t, stored.QueueID, resp.QueueID)
+		used[resp.QueueID] = true
+	}
+	require.Equal(t, map[int32]bool{0: true, 1: true}, used)
+	_, err := b.SendMessage(t.Context(), protocol.SendMessageRequest{Message: message.Message{Topic: "none", Body: []byte("x")}, QueueID: -1})
+	require.ErrorIs(t, err, protocol.SystemError)
+	require.ErrorContains(t, err, "queue id (negative): -1")
+}

@@ -20,8 +20,8 @@ import (
 	"github.com/pocketmq/pocketmq/store"
 )
 
-// asker is a client that notes what it is asked, and answers as a test wants.
-type asker struct {
+// questioned is a client that notes what it is asked, and answers as a test wants.
+type questioned struct {
 	protocol.Client
 
 	mu     sync.Mutex
@@ -31,7 +31,7 @@ type asker struct {
 	refuse func(*message.MessageExt) error
 }
 
-func (a *asker) CheckTransactionState(_ context.Context, req protocol.CheckTransactionStateRequest) error {
+func (a *questioned) CheckTransactionState(_ context.Context, req protocol.CheckTransactionStateRequest) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.asked = append(a.asked, req)
@@ -43,7 +43,7 @@ func (a *asker) CheckTransactionState(_ context.Context, req protocol.CheckTrans
 }
 
 // take returns the questions since it was called last.
-func (a *asker) take() []protocol.CheckTransactionStateRequest {
+func (a *questioned) take() []protocol.CheckTransactionStateRequest {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	asked := a.asked
@@ -51,7 +51,7 @@ func (a *asker) take() []protocol.CheckTransactionStateRequest {
 	return asked
 }
 
-func (a *asker) bodies() (texts []string) {
+func (a *questioned) bodies() (texts []string) {
 	for _, q := range a.take() {
 		texts = append(texts, string(q.Message.Body))
 	}
@@ -59,9 +59,9 @@ func (a *asker) bodies() (texts []string) {
 }
 
 // join registers a client of the group g.
-func join(t *testing.T, b *Broker, id string) *asker {
+func join(t *testing.T, b *Broker, id string) *questioned {
 	t.Helper()
-	a := &asker{began: time.Now()}
+	a := &questioned{began: time.Now()}
 	require.NoError(t, b.RegisterClient(t.Context(), protocol.RegisterClientRequest{ClientID: id, ProducerGroups: []string{"g"}, Client: a}))
 	return a
 }

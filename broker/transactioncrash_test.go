@@ -58,7 +58,7 @@ var outcomes = map[byte]protocol.TransactionState{
 // resolver is a client that knows the outcomes, by the first letter of the body.
 func resolver(t *testing.T, b *Broker) {
 	t.Helper()
-	a := &asker{began: time.Now(), refuse: func(m *message.MessageExt) error {
+	a := &questioned{began: time.Now(), refuse: func(m *message.MessageExt) error {
 		q := protocol.CheckTransactionStateRequest{Group: "g", Message: m}
 		go func() { _ = b.EndTransaction(context.Background(), answerTo(q, outcomes[m.Body[0]])) }()
 		return nil

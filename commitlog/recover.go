@@ -178,7 +178,7 @@ func (r *recovery) hasFile(base int64) bool {
 
 func (r *recovery) record(v message.View) error {
 	if r.cfg.Visit != nil {
-		r.request = message.DispatchRequest{View: v, TagsCode: r.log.cfg.DelayLevels.TagsCode(v)}
+		r.request = r.log.cfg.DelayLevels.Request(v)
 		if err := r.cfg.Visit(&r.request); err != nil {
 			return err
 		}

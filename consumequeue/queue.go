@@ -364,6 +364,14 @@ func (q *Queue) CorrectMin(logMin message.LogOffset) error {
 	return err
 }
 
+// FirstAt is the number of the first message from Min on whose record lies at or
+// behind off in the log, Max when there is none. It looks at some twenty units of
+// a million.
+func (q *Queue) FirstAt(off message.LogOffset) (message.QueueOffset, error) {
+	n, err := q.firstAt(off)
+	return max(message.QueueOffset(n), q.Min()), err
+}
+
 // firstAt is the number of the first unit whose record lies at or behind off in
 // the log, Max when there is none.
 func (q *Queue) firstAt(off message.LogOffset) (int64, error) {

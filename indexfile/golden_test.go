@@ -28,7 +28,7 @@ func goldenRecords(t *testing.T, dir string, segmentSize int64) []message.Dispat
 			if kind != message.KindRecord {
 				break
 			}
-			out = append(out, message.DispatchRequest{View: v})
+			out = append(out, message.DispatchRequest{View: v, Marks: v.Marks()})
 			b = b[v.Size():]
 		}
 	}

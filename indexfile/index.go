@@ -76,7 +76,6 @@ type Index struct {
 	full     Header  // see LastFull; Count is 0 if there is none
 	leftover string  // path of a file that has to be removed before another is made
 	failed   error   // why Flush can not promise anything any more
-	text     []byte  // topic#key of the key being put
 }
 
 // Dropped is a file that Open removed.

@@ -13,11 +13,7 @@ import (
 // Source: RocketMQ store/index/IndexService.java, buildIndex.
 type keys struct{ unique, rest []byte }
 
-func keysOf(v message.View) keys {
-	unique, _ := v.Property(message.PropertyUniqueKey)
-	rest, _ := v.Property(message.PropertyKeys)
-	return keys{unique, rest}
-}
+func keysOf(m message.Marks) keys { return keys{m.UniqueKey, m.Keys} }
 
 // next returns the next key, nil at the end.
 func (k *keys) next() []byte {
@@ -43,13 +39,13 @@ func HasKeys(v message.View) bool {
 	if v.SysFlag().Transaction() == message.TransactionRollback {
 		return false
 	}
-	ks := keysOf(v)
+	ks := keysOf(v.Marks())
 	return ks.next() != nil
 }
 
 // HasKey reports whether the record is indexed under key.
 func HasKey(v message.View, key string) bool {
-	ks := keysOf(v)
+	ks := keysOf(v.Marks())
 	for k := ks.next(); k != nil; k = ks.next() {
 		if string(k) == key {
 			return true

@@ -190,14 +190,16 @@ const keySeparator = '#'
 // none.
 //
 // Source: RocketMQ store/index/IndexFile.java, indexKeyHashMethod.
-func KeyHash(topic, key string) int32 {
-	var buf [256]byte // a longer text is moved to the heap
-	return textHash(append(append(append(buf[:0], topic...), keySeparator), key...))
+func KeyHash(topic, key string) int32 { return keyHash(topicHash(topic), key) }
+
+// topicHash is the hash code of topic#, with which those of its keys begin.
+func topicHash[T string | []byte](topic T) int32 {
+	return message.JavaHashFrom(message.JavaHash(topic), string(keySeparator))
 }
 
-// textHash is KeyHash of the joined text.
-func textHash(text []byte) int32 {
-	h := message.JavaHash(text)
+// keyHash is KeyHash by the topicHash of the topic.
+func keyHash[T string | []byte](topic int32, key T) int32 {
+	h := message.JavaHashFrom(topic, key)
 	if h < 0 {
 		h = max(0, -h) // the smallest int is its own negative
 	}

@@ -83,7 +83,7 @@ func (w *world) record(topic, unique, keys string, flag message.SysFlag) *messag
 	v, kind, err := message.ReadRecord(rec)
 	require.NoError(w.t, err)
 	require.Equal(w.t, message.KindRecord, kind)
-	r := message.DispatchRequest{View: v}
+	r := message.DispatchRequest{View: v, Marks: v.Marks()}
 	w.log[w.end] = r
 	w.order = append(w.order, w.end)
 	w.end += message.LogOffset(len(rec))

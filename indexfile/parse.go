@@ -32,18 +32,15 @@ func ParseEntry(b []byte) Entry {
 }
 
 // AppendKeyHashes appends the hashes under which Put enters a record, one for
-// each entry, in their order. A record that was rolled back has none.
-func AppendKeyHashes(dst []int32, v message.View) []int32 {
+// each entry, in their order; m are the marks of v. A record that was rolled back has none.
+func AppendKeyHashes(dst []int32, v message.View, m message.Marks) []int32 {
 	if v.SysFlag().Transaction() == message.TransactionRollback {
 		return dst
 	}
-	var buf [256]byte // a longer text is moved to the heap
-	text := append(append(buf[:0], v.Topic()...), keySeparator)
-	prefix := len(text)
-	ks := keysOf(v)
+	topic := topicHash(v.Topic())
+	ks := keysOf(m)
 	for key := ks.next(); key != nil; key = ks.next() {
-		text = append(text[:prefix], key...)
-		dst = append(dst, textHash(text))
+		dst = append(dst, keyHash(topic, key))
 	}
 	return dst
 }

@@ -45,15 +45,15 @@ func (x *Index) Put(r *message.DispatchRequest) error {
 }
 
 func (x *Index) putKeys(r *message.DispatchRequest, again bool) error {
-	x.text = append(append(x.text[:0], r.Topic()...), keySeparator)
+	topic := topicHash(r.Topic())
 	done := 0
 	if again {
 		var err error
-		if done, err = x.indexed(r); err != nil {
+		if done, err = x.indexed(r, topic); err != nil {
 			return fmt.Errorf("index: %w", err)
 		}
 	}
-	ks := keysOf(r.View)
+	ks := keysOf(r.Marks)
 	for key := ks.next(); key != nil; key = ks.next() {
 		if done > 0 {
 			done--
@@ -63,37 +63,28 @@ func (x *Index) putKeys(r *message.DispatchRequest, again bool) error {
 		if err != nil {
 			return err
 		}
-		if err := f.insert(x.hash(key), r.LogOffset(), max(0, r.StoreTimestamp())); err != nil {
+		if err := f.insert(keyHash(topic, key), r.LogOffset(), max(0, r.StoreTimestamp())); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// hash is the hash of a key under the topic in x.text.
-func (x *Index) hash(key []byte) int32 {
-	topic := len(x.text)
-	x.text = append(x.text, key...)
-	h := textHash(x.text)
-	x.text = x.text[:topic]
-	return h
-}
-
 // indexed counts the keys of r that are there already: the last entries of the
 // index point at it, and their hashes are those of its first keys. If they are
 // those of other keys, the log was once cut and written anew, and none counts.
-func (x *Index) indexed(r *message.DispatchRequest) (int, error) {
+func (x *Index) indexed(r *message.DispatchRequest, topic int32) (int, error) {
 	hashes, err := x.tail(r.LogOffset())
 	if err != nil {
 		return 0, err
 	}
-	ks := keysOf(r.View)
+	ks := keysOf(r.Marks)
 	for i, hash := range hashes {
 		key := ks.next()
 		if key == nil {
 			return i, nil // RocketMQ may add the last record's keys twice
 		}
-		if x.hash(key) != hash {
+		if keyHash(topic, key) != hash {
 			return 0, nil
 		}
 	}

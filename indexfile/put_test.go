@@ -151,7 +151,7 @@ func TestAgainCompletesRecord(t *testing.T) {
 			w := newWorld(t, 7, entries)
 			w.put("topic", "x y")
 			r := w.record("topic", "u", "a b a c", 0)
-			ks, n := keysOf(r.View), 0
+			ks, n := keysOf(r.Marks), 0
 			for key := ks.next(); key != nil && n < fails; key = ks.next() {
 				f, err := w.index.writable()
 				require.NoError(t, err)

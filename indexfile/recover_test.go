@@ -144,7 +144,7 @@ func (w *world) noneTwice() {
 	w.t.Helper()
 	want := 0
 	for _, off := range w.order {
-		ks := keysOf(w.log[off].View)
+		ks := keysOf(w.log[off].Marks)
 		for ks.next() != nil {
 			want++
 		}

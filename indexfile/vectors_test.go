@@ -46,7 +46,7 @@ func TestKeyHashOfVectors(t *testing.T) {
 		} else {
 			require.Equal(t, v.KeyHash, KeyHash(v.Topic, v.Key), text)
 		}
-		require.Equal(t, v.KeyHash, textHash([]byte(text)), text)
+		require.Equal(t, v.KeyHash, keyHash(0, text), text)
 		require.Equal(t, v.Slot5000000, v.KeyHash%f.slots, text)
 		require.Equal(t, v.SlotFilePos, f.slotAt(v.KeyHash), text)
 	}
@@ -55,7 +55,7 @@ func TestKeyHashOfVectors(t *testing.T) {
 
 func TestKeyHashOfLongText(t *testing.T) {
 	for _, key := range []string{strings.Repeat("订单", 400), "\xff\xfe" + strings.Repeat("é", 300), ""} {
-		require.Equal(t, textHash([]byte("topic#"+key)), KeyHash("topic", key))
+		require.Equal(t, keyHash(0, "topic#"+key), KeyHash("topic", key))
 	}
 	require.Zero(t, testing.AllocsPerRun(100, func() { KeyHash("orders", "订单-1") }))
 }
@@ -91,7 +91,7 @@ func TestSmallFileOfVectors(t *testing.T) {
 	f, err := w.index.writable()
 	require.NoError(t, err)
 	for _, put := range v.Puts {
-		hash := textHash([]byte(put[0].(string)))
+		hash := keyHash(0, put[0].(string))
 		require.NoError(t, f.insert(hash, message.LogOffset(put[1].(float64)), int64(put[2].(float64))))
 	}
 	b := images(t, w.cfg.Dir)[0]

@@ -1,67 +1,125 @@
 package inspect
 
 import (
+	"bytes"
 	"encoding/binary"
 	"io"
 	"os"
 	"runtime"
+	"slices"
 	"sync"
 
 	"github.com/pocketmq/pocketmq/indexfile"
 	"github.com/pocketmq/pocketmq/message"
 )
 
-// ahead reads the log before a walk comes there, and does on other processors
+// ahead reads the log before a walk comes there, and does on another processor
 // what needs nothing but the record itself. It knows sound records only: where
 // something else lies it ends, and the walk looks for itself.
 //
-// A reader goroutine fills stretches with whole records, workers check them, and
-// the walk takes them in order. The buffers go round, so the memory needed is
-// that of a few stretches.
+// The log is cut into stretches of bytes, which are read in parallel. Where the
+// first record of one begins is known when the stretch before it has been gone
+// through, from size to size, which is quick: then its records are checked, while
+// they are still close to the processor. The walk takes the stretches in order, and
+// instead of waiting for one it does the next itself. The buffers go round, so the
+// memory needed is that of a few stretches.
 type ahead struct {
 	files []File
 	keys  bool // whether key hashes are wanted
 
+	running bool
 	current *stretch
-	next    int // of current's records
-	ordered chan *stretch
-	free    chan *stretch
-	stop    chan struct{}
-	ended   sync.WaitGroup
-
+	next    int   // of current's records
 	endedAt int64 // where it found nothing it knows
+
+	all   [stretches]*stretch
+	free  chan *stretch
+	stop  chan struct{}
+	ended sync.WaitGroup
+
+	mu    sync.Mutex
+	order []*stretch     // claimed and not taken by the walk
+	pos   int64          // of the next stretch
+	size  int            // of the next stretch
+	begin chan beginning // of the next stretch
 }
 
 // Sizes of stretches: the first after a start is short, because there may be a
-// start behind each of many damaged records.
+// start behind each of many damaged records. Slack is read behind a stretch, so
+// that its last record is there when it is not larger.
 const (
-	stretchMin = 64 << 10
-	stretchMax = 256 << 10
-	stretches  = 6
+	stretchMin   = 64 << 10
+	stretchMax   = 256 << 10
+	stretchSlack = 4 << 10
+	stretches    = 8
 )
 
-// stretch is a piece of the log that begins with a record and holds whole ones.
+// stretch is a piece of the log.
 type stretch struct {
-	pos     int64
-	buf     []byte
-	ends    []int // of the records in buf
+	file     File
+	pos, end int64
+	begin    <-chan beginning
+	follow   chan<- beginning
+
+	open *os.File
+	path string // of the open one
+
+	buf     []byte // from pos on
+	start   int    // of the first record that begins here, in buf
+	ends    []int  // of these records, in buf
 	checked []checked
 	hashes  []int32 // of keys, those of all records
 	done    chan struct{}
 }
 
-// checked is a record as the workers have seen it.
+// beginning says where the first record at or behind a place begins.
+type beginning struct {
+	pos   int64
+	known bool // false: there is something else than records
+}
+
+// checked is a record as the workers have seen it. The walk need not look into
+// the record, which lies in another processor's cache.
 type checked struct {
-	view   message.View
-	sound  bool // whole, at its own place, with a body that matches
-	tags   int64
-	hashes []int32 // of its keys
+	view  message.View
+	pos   int64
+	sound bool // whole, at its own place, with a body that matches
+	facts
+}
+
+// facts are what the walk wants to know of a record.
+type facts struct {
+	stored      int64 // StoreTimestamp
+	queueOffset int64
+	queueID     int32
+	flag        message.SysFlag
+	tags        int64   // tags code
+	hashes      []int32 // of its keys
+
+	// sameQueue: the record follows one of the same topic and queue, which was the
+	// walk's last item.
+	sameQueue bool
+}
+
+// factsOf are those of a record; the hashes of its keys are appended to hashes.
+func factsOf(v message.View, hashes []int32, keys bool) (facts, []int32) {
+	m := v.Marks()
+	f := facts{
+		stored: v.StoreTimestamp(), queueOffset: int64(v.QueueOffset()), queueID: v.QueueID(), flag: v.SysFlag(),
+		tags: delays.TagsCodeOf(v, m),
+	}
+	if keys {
+		n := len(hashes)
+		hashes = indexfile.AppendKeyHashes(hashes, v, m)
+		f.hashes = hashes[n:len(hashes):len(hashes)]
+	}
+	return f, hashes
 }
 
 // at returns the record at pos, false if it is not sound, or no record. What it
 // returned before is not valid any more.
 func (a *ahead) at(pos int64) (*checked, bool) {
-	if a.ordered == nil {
+	if !a.running {
 		if pos == a.endedAt {
 			return nil, false
 		}
@@ -72,11 +130,11 @@ func (a *ahead) at(pos int64) (*checked, bool) {
 			return a.giveUp(pos)
 		}
 	}
-	if a.next == 0 && pos < a.current.pos { // before the blank that ends a file
-		return nil, false
-	}
 	c := &a.current.checked[a.next]
-	if !c.sound || int64(c.view.LogOffset()) != pos {
+	if !c.sound || c.pos != pos {
+		if a.next == 0 && pos < c.pos { // before the blank that ends a file
+			return nil, false
+		}
 		return a.giveUp(pos)
 	}
 	a.next++
@@ -90,201 +148,229 @@ func (a *ahead) giveUp(pos int64) (*checked, bool) {
 	return nil, false
 }
 
+func (a *ahead) start(pos int64) {
+	a.running = true
+	a.free, a.stop = make(chan *stretch, stretches), make(chan struct{})
+	for i := range a.all {
+		if a.all[i] == nil {
+			a.all[i] = &stretch{}
+		}
+		a.free <- a.all[i]
+	}
+	first := make(chan beginning, 1)
+	first <- beginning{pos, true}
+	a.order, a.pos, a.size, a.begin = nil, pos, stretchMin, first
+	if runtime.GOMAXPROCS(0) > 1 {
+		a.ended.Go(a.work)
+	}
+}
+
+// close ends the goroutine. It is idempotent.
+func (a *ahead) close() {
+	if !a.running {
+		return
+	}
+	close(a.stop)
+	a.ended.Wait()
+	for _, s := range a.all {
+		s.close()
+	}
+	a.running, a.current, a.next, a.order = false, nil, 0, nil
+}
+
+// work does stretches until there are no more.
+func (a *ahead) work() {
+	for {
+		select {
+		case s := <-a.free:
+			if !a.claim(s) {
+				a.free <- s
+				return
+			}
+			s.fill(a.keys)
+		case <-a.stop:
+			return
+		}
+	}
+}
+
 // advance takes the next stretch.
 func (a *ahead) advance() bool {
 	if a.current != nil {
 		a.free <- a.current
 		a.current = nil
 	}
-	s, ok := <-a.ordered
+	for {
+		s := a.oldest()
+		if s == nil {
+			s = <-a.free // there is one: none is claimed
+			if !a.claim(s) {
+				a.free <- s
+				return false
+			}
+			s.fill(a.keys)
+			continue
+		}
+		select {
+		case <-s.done:
+			a.take(s)
+			return true
+		default:
+		}
+		select {
+		case <-s.done:
+		case help := <-a.free:
+			if a.claim(help) {
+				help.fill(a.keys)
+			} else { // the last ones are under way
+				a.free <- help
+				<-s.done
+			}
+		}
+	}
+}
+
+// oldest is the first of the stretches that are claimed, nil if there is none.
+func (a *ahead) oldest() *stretch {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.order) == 0 {
+		return nil
+	}
+	return a.order[0]
+}
+
+// take makes s, the oldest one, the walk's.
+func (a *ahead) take(s *stretch) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.order = a.order[1:]
+	a.current, a.next = s, 0
+}
+
+// claim makes s the next stretch of the log, which the caller must fill. It returns
+// false when there is no more.
+func (a *ahead) claim(s *stretch) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	f, ok := (&space{files: a.files}).find(a.pos)
 	if !ok {
 		return false
 	}
-	<-s.done
-	a.current, a.next = s, 0
+	follow := make(chan beginning, 1)
+	s.file, s.pos, s.end = f, a.pos, min(a.pos+int64(a.size), f.End())
+	s.begin, s.follow, s.done = a.begin, follow, make(chan struct{})
+	s.buf, s.ends, s.checked, s.hashes = s.buf[:0], s.ends[:0], s.checked[:0], s.hashes[:0]
+	a.order = append(a.order, s)
+	a.pos, a.begin = s.end, follow
+	a.size = min(2*a.size, stretchMax)
 	return true
 }
 
-func (a *ahead) start(pos int64) {
-	a.ordered, a.free, a.stop = make(chan *stretch, stretches), make(chan *stretch, stretches), make(chan struct{})
-	for range stretches {
-		a.free <- &stretch{}
-	}
-	work := make(chan *stretch, stretches)
-	a.ended.Go(func() {
-		defer close(a.ordered)
-		defer close(work)
-		r := reader{ahead: a, pos: pos, size: stretchMin}
-		defer r.close()
-		r.run(work)
-	})
-	for range min(2, runtime.GOMAXPROCS(0)) {
-		a.ended.Go(func() {
-			for s := range work {
-				s.check(a.keys)
-				close(s.done)
-			}
-		})
-	}
+// fill reads and checks the records that begin in the stretch, and says where the
+// next one begins.
+func (s *stretch) fill(keys bool) {
+	defer close(s.done)
+	next := s.read()
+	s.follow <- next
+	s.check(keys)
 }
 
-// close ends the goroutines. It is idempotent.
-func (a *ahead) close() {
-	if a.ordered == nil {
-		return
+// read finds the records that begin in the stretch. Where it can not read it knows
+// no more.
+func (s *stretch) read() (next beginning) {
+	var begin beginning
+	select {
+	case begin = <-s.begin:
+		if !begin.known || begin.pos >= s.end { // nothing begins here
+			return begin
+		}
+	default:
 	}
-	close(a.stop)
-	for range a.ordered { // the reader may wait for room
-		continue
+	err := s.load(s.end + stretchSlack)
+	if !begin.known {
+		begin = <-s.begin
 	}
-	a.ended.Wait()
-	a.ordered, a.current, a.next = nil, nil, 0
+	switch {
+	case !begin.known || begin.pos >= s.end:
+		return begin
+	case err != nil:
+		return beginning{}
+	}
+	return s.hop(begin.pos)
 }
 
-// reader fills stretches.
-type reader struct {
-	*ahead
-
-	pos  int64
-	size int // of the next stretch
-	open *os.File
-	path string
-}
-
-func (r *reader) close() {
-	if r.open != nil {
-		_ = r.open.Close()
+// load makes buf reach to the log offset end, as far as the file does.
+func (s *stretch) load(end int64) error {
+	if s.path != s.file.Path {
+		s.close()
+		f, err := os.Open(s.file.Path)
+		if err != nil {
+			return err
+		}
+		s.open, s.path = f, s.file.Path
 	}
-}
-
-// run reads until it meets something that is neither record nor blank.
-func (r *reader) run(work chan<- *stretch) {
-	for {
-		var s *stretch
-		select {
-		case s = <-r.free:
-		case <-r.stop:
-			return
-		}
-		more, err := r.fill(s)
-		if len(s.ends) > 0 && err == nil {
-			s.done = make(chan struct{})
-			work <- s
-			r.ordered <- s
-			s = nil
-		}
-		if !more || err != nil {
-			return
-		}
-		if s != nil {
-			r.free <- s
-		}
-		r.size = min(2*r.size, stretchMax)
-	}
-}
-
-// fill reads the records at r.pos, as many as there is room for, and reports
-// whether the log may go on behind them.
-func (r *reader) fill(s *stretch) (more bool, err error) {
-	s.pos, s.ends, s.buf = r.pos, s.ends[:0], s.buf[:0]
-	f, ok := (&space{files: r.files}).find(r.pos)
-	if !ok {
-		return false, nil
-	}
-	if r.path != f.Path {
-		r.close()
-		if r.open, err = os.Open(f.Path); err != nil {
-			r.open, r.path = nil, ""
-			return false, err
-		}
-		r.path = f.Path
-	}
-	want := r.size
-	for {
-		if err := s.read(r.open, r.pos-f.Base, int(min(int64(want), f.End()-r.pos))); err != nil {
-			return false, err
-		}
-		kind, size := s.hop(f.End() - r.pos)
-		if len(s.ends) > 0 {
-			r.pos += int64(s.ends[len(s.ends)-1])
-		}
-		switch {
-		case kind == message.KindBlank:
-			r.pos = f.End()
-			return true, nil
-		case kind == message.KindDamaged:
-			return false, nil
-		case len(s.ends) > 0:
-			return true, nil
-		case len(s.buf) < size && len(s.buf) < want: // the file has become shorter
-			return false, nil
-		}
-		want = size
-	}
-}
-
-func (s *stretch) read(f *os.File, at int64, n int) error {
-	if cap(s.buf) < n {
-		s.buf = make([]byte, n)
-	}
-	n, err := f.ReadAt(s.buf[:n], at)
-	s.buf = s.buf[:n]
+	have, want := len(s.buf), int(min(end, s.file.End())-s.pos)
+	s.buf = slices.Grow(s.buf, want-have)[:want]
+	n, err := s.open.ReadAt(s.buf[have:], s.pos+int64(have)-s.file.Base)
+	s.buf = s.buf[:have+n]
 	if err == io.EOF {
 		err = nil
 	}
 	return err
 }
 
-// hop goes from record to record in s.buf, whose file has so many bytes left. It
-// returns KindRecord where the next one does not lie in buf as a whole, with its
-// size; KindBlank before a blank; KindDamaged before anything else.
-func (s *stretch) hop(left int64) (message.Kind, int) {
-	at := 0
-	for {
-		if int64(at)+message.BlankSize > left {
-			return message.KindDamaged, 0
-		}
+func (s *stretch) close() {
+	if s.open != nil {
+		_ = s.open.Close()
+	}
+	s.open, s.path = nil, ""
+}
+
+// hop goes from record to record, from the one at pos to the first that begins
+// behind the stretch.
+func (s *stretch) hop(pos int64) beginning {
+	s.start = int(pos - s.pos)
+	for pos < s.end {
+		at, left := int(pos-s.pos), s.file.End()-pos
 		if at+message.BlankSize > len(s.buf) {
-			return message.KindRecord, message.BlankSize
+			return beginning{}
 		}
 		size := int64(int32(binary.BigEndian.Uint32(s.buf[at:])))
 		switch binary.BigEndian.Uint32(s.buf[at+4:]) {
 		case message.BlankMagic:
-			return message.KindBlank, 0
+			return beginning{s.file.End(), true}
 		case message.RecordMagic:
 		default:
-			return message.KindDamaged, 0
+			return beginning{}
 		}
-		if size < message.MinRecordSize || size > left-int64(at) {
-			return message.KindDamaged, 0
+		if size < message.MinRecordSize || size > left {
+			return beginning{}
 		}
-		if int64(at)+size > int64(len(s.buf)) {
-			return message.KindRecord, int(size)
+		pos += size
+		if pos-s.pos > int64(len(s.buf)) && (s.load(pos) != nil || pos-s.pos > int64(len(s.buf))) {
+			return beginning{}
 		}
-		at += int(size)
-		s.ends = append(s.ends, at)
+		s.ends = append(s.ends, int(pos-s.pos))
 	}
+	return beginning{pos, true}
 }
 
 // check looks at the records, up to the first that is not sound.
 func (s *stretch) check(keys bool) {
-	s.checked, s.hashes = s.checked[:0], s.hashes[:0]
-	at := 0
-	for _, end := range s.ends {
+	at := s.start
+	var before message.View
+	for i, end := range s.ends {
 		v, kind, _ := message.ReadRecord(s.buf[at:end])
-		c := checked{view: v}
-		c.sound = kind == message.KindRecord && int64(v.LogOffset()) == s.pos+int64(at) && v.Check() == nil
-		if !c.sound {
+		pos := s.pos + int64(at)
+		if kind != message.KindRecord || int64(v.LogOffset()) != pos || v.Check() != nil {
 			s.checked = append(s.checked, checked{})
 			return
 		}
-		c.tags = delays.TagsCode(v)
-		if keys {
-			n := len(s.hashes)
-			s.hashes = indexfile.AppendKeyHashes(s.hashes, v)
-			c.hashes = s.hashes[n:len(s.hashes):len(s.hashes)]
-		}
+		c := checked{view: v, pos: pos, sound: true}
+		c.facts, s.hashes = factsOf(v, s.hashes, keys)
+		c.sameQueue = i > 0 && c.queueID == s.checked[i-1].queueID && bytes.Equal(v.Topic(), before.Topic())
 		s.checked = append(s.checked, c)
-		at = end
+		before, at = v, end
 	}
 }

@@ -2,7 +2,8 @@
 // is in use by PocketMQ or RocketMQ, without taking a lock, recovering, or
 // changing anything.
 //
-// Info tells what there is; Log, Queue and Reader read messages; Verify compares
+// Info tells what there is, ReadSettings what a broker keeps about topics and groups;
+// Log, Queue, Reader and MessageAt read messages; Verify compares
 // every file with every other; Salvage tells what could be kept of a damaged
 // store; Dump tells what is in any file, entry by entry.
 //

@@ -31,7 +31,7 @@ func indexed(t *testing.T, s *store.DefaultMessageStore, x *indexfile.Index, fro
 		stored.PutRecord(record)
 		v, _, err := message.ReadRecord(record)
 		require.NoError(t, err)
-		require.NoError(t, x.Put(&message.DispatchRequest{View: v}))
+		require.NoError(t, x.Put(&message.DispatchRequest{View: v, Marks: v.Marks()}))
 	}
 }
 

@@ -68,6 +68,7 @@ type verifier struct {
 	queues     []*queue
 	numbers    map[queueKey]*numbering // of each queue, as the log has it
 	recent     [64]*numbering          // some of numbers, found without hashing a name
+	last       *numbering              // of the last item; nil when it has none
 	index      indexVerifier
 	own        ownState
 	damages    int  // ranges of the log met so far

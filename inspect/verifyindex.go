@@ -227,7 +227,7 @@ func (v *verifier) verifyKeys(it *item) error {
 			}
 			break
 		}
-		v.verifyEntry(e, it.view, it.hashes)
+		v.verifyEntry(e, it.stored, it.hashes)
 		for i, h := range it.hashes[:min(len(all), len(it.hashes))] {
 			if h == e.Hash && !all[i] {
 				all[i] = true
@@ -257,8 +257,9 @@ func (v *verifier) addMissingKeys(it *item) {
 	m.n++
 }
 
-// verifyEntry compares the next entry with the record that it leads to.
-func (v *verifier) verifyEntry(e indexfile.Entry, r message.View, hashes []int32) {
+// verifyEntry compares the next entry with the record that it leads to: its store
+// time and the hashes of its keys.
+func (v *verifier) verifyEntry(e indexfile.Entry, stored int64, hashes []int32) {
 	x := &v.index
 	f := x.files[x.at]
 	if !slices.Contains(hashes, e.Hash) {
@@ -266,7 +267,7 @@ func (v *verifier) verifyEntry(e indexfile.Entry, r message.View, hashes []int32
 		return
 	}
 	// Of a file's first entry that RocketMQ wrote the time can not be trusted.
-	want := min(max(0, (r.StoreTimestamp()-f.header.BeginTimestamp)/1000), math.MaxInt32)
+	want := min(max(0, (stored-f.header.BeginTimestamp)/1000), math.MaxInt32)
 	if x.entry > 1 && int64(e.Seconds) != want {
 		v.report(Error, IndexEntry, f.path, x.entryAt(x.entry), "entry %d: %d seconds behind the first, the record at log offset %d is %d",
 			x.entry, e.Seconds, e.LogOffset, want)
@@ -291,7 +292,7 @@ func (v *verifier) strayEntries(pos int64) error {
 		probe.close()
 		switch {
 		case why == nil:
-			v.verifyEntry(e, r, indexfile.AppendKeyHashes(nil, r))
+			v.verifyEntry(e, r.StoreTimestamp(), indexfile.AppendKeyHashes(nil, r, r.Marks()))
 		case errors.Is(why, errRetired):
 		case errors.Is(why, message.ErrCorrupt):
 			v.strayEntry(why)

@@ -73,14 +73,15 @@ func (v *verifier) verifyRecord(it *item, before int64) error {
 		}
 		v.reportRecord(Error, kind, it, "message %d of queue %s/%d: %v", r.QueueOffset(), r.Topic(), r.QueueID(), it.damage)
 	}
-	if r.StoreTimestamp() < before {
+	if it.stored < before {
 		v.reportRecord(Note, RecordTime, it, "message %d of queue %s/%d was stored at %d ms, the one before at %d",
-			r.QueueOffset(), r.Topic(), r.QueueID(), r.StoreTimestamp(), before)
+			r.QueueOffset(), r.Topic(), r.QueueID(), it.stored, before)
 	}
 	if err := v.verifyKeys(it); err != nil {
 		return err
 	}
-	if !r.SysFlag().Queued() {
+	if !it.flag.Queued() {
+		v.last = nil
 		if IsFiller(*r) {
 			v.sum.Fillers++
 			v.damages++ // messages may be missing, and are known to be
@@ -97,6 +98,13 @@ func (v *verifier) verifyRecord(it *item, before int64) error {
 
 // numberingOf is that of a record's queue, nil when there can be no such queue.
 func (v *verifier) numberingOf(it *item) *numbering {
+	if !it.sameQueue || v.last == nil {
+		v.last = v.findNumbering(it)
+	}
+	return v.last
+}
+
+func (v *verifier) findNumbering(it *item) *numbering {
 	r := &it.view
 	topic := r.Topic()
 	recent := &v.recent[place(topic, r.QueueID())%len(v.recent)]
@@ -131,7 +139,7 @@ func (v *verifier) gaps() int { return v.damages + v.walk.jumps }
 
 // verifyNumber wants the messages of a queue numbered without a gap.
 func (v *verifier) verifyNumber(n *numbering, it *item) {
-	off := int64(it.view.QueueOffset())
+	off := it.queueOffset
 	explained := n.damages != v.gaps() || n.blanks(n.next, off) // there may have been messages that can not be read
 	switch {
 	case n.begun && (off == n.next || off > n.next && explained):
@@ -178,7 +186,7 @@ func (n *numbering) leadsTo(off int64, it *item) bool {
 // findUnit looks whether the record has its unit. What is wrong with a unit is
 // found when the queues are gone through.
 func (v *verifier) findUnit(n *numbering, it *item) error {
-	off := int64(it.view.QueueOffset())
+	off := it.queueOffset
 	u, ok, err := n.unit(off)
 	if err != nil {
 		return err

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/pocketmq/pocketmq/indexfile"
 	"github.com/pocketmq/pocketmq/message"
 )
 
@@ -56,9 +55,8 @@ type item struct {
 	damage error
 	sum    bool // the checksum of the whole record is wrong, not that of the body
 	to     int64
-	blank  int32   // for a blank: how many bytes it says are left in the file
-	tags   int64   // tags code of a record
-	hashes []int32 // of a record's keys
+	blank  int32 // for a blank: how many bytes it says are left in the file
+	facts        // of a record
 }
 
 // next returns the next item, false at the end of the log. An error is of a
@@ -81,8 +79,8 @@ func (w *walk) step() (*item, bool, error) {
 	if w.ahead != nil {
 		if c, ok := w.ahead.at(w.pos); ok {
 			to := w.pos + int64(c.view.Size())
-			w.current = item{pos: w.pos, kind: message.KindRecord, view: c.view, to: to, tags: c.tags, hashes: c.hashes}
-			w.pos, w.lastTime = to, c.view.StoreTimestamp()
+			w.current = item{pos: w.pos, kind: message.KindRecord, view: c.view, to: to, facts: c.facts}
+			w.pos, w.lastTime = to, c.stored
 			return &w.current, true, nil
 		}
 	}
@@ -182,7 +180,7 @@ func (w *walk) look() (item, error) {
 			it.damage = v.CheckCRC32()
 			it.sum = it.damage != nil
 		}
-		it.tags, it.hashes = delays.TagsCode(v), indexfile.AppendKeyHashes(nil, v)
+		it.facts, _ = factsOf(v, nil, true)
 	case message.KindBlank:
 		b, err := w.log.from(w.pos, message.BlankSize)
 		if err != nil {
@@ -198,7 +196,7 @@ func (w *walk) pass(it item) (*item, bool, error) {
 	w.current = it
 	w.pos = it.to
 	if it.kind == message.KindRecord {
-		w.lastTime = it.view.StoreTimestamp()
+		w.lastTime = it.stored
 	}
 	return &w.current, true, nil
 }

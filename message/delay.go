@@ -89,21 +89,30 @@ func (d DelayLevels) Park(m MessageExtBrokerInner) (MessageExtBrokerInner, error
 // number (which Park never writes) counts as one without a level.
 //
 // Source: RocketMQ store/CommitLog.java, checkMessageAndReturnSize.
-func (d DelayLevels) TagsCode(v View) int64 {
+func (d DelayLevels) TagsCode(v View) int64 { return d.TagsCodeOf(v, v.Marks()) }
+
+// TagsCodeOf is TagsCode by the marks of the record.
+func (d DelayLevels) TagsCodeOf(v View, m Marks) int64 {
 	if string(v.Topic()) == ScheduleTopic {
 		level, err := d.Level(Properties(bytesString(v.Properties())))
 		if err == nil && level > 0 {
 			return d.DeliveryTime(level, v.StoreTimestamp())
 		}
 	}
-	tags, _ := v.Property(PropertyTags)
-	return TagsCode(tags)
+	return TagsCode(m.Tags)
 }
 
 // DispatchRequest is one record on its way from the log to what is derived from
 // it. The View is valid only during the call that receives it.
 type DispatchRequest struct {
 	View
+	Marks
 
 	TagsCode int64
+}
+
+// Request is the dispatch request of a record.
+func (d DelayLevels) Request(v View) DispatchRequest {
+	m := v.Marks()
+	return DispatchRequest{View: v, Marks: m, TagsCode: d.TagsCodeOf(v, m)}
 }

@@ -9,8 +9,11 @@ import (
 // code units, in 32-bit arithmetic that wraps. A character outside the basic
 // plane contributes two units. Bytes that are not UTF-8 count as U+FFFD, one
 // for each maximal ill-formed run, as Java's decoder replaces them.
-func JavaHash[T string | []byte](s T) int32 {
-	var h int32
+func JavaHash[T string | []byte](s T) int32 { return JavaHashFrom(0, s) }
+
+// JavaHashFrom is the hash code of a text that begins with one of hash code h and
+// goes on with s.
+func JavaHashFrom[T string | []byte](h int32, s T) int32 {
 	i := 0
 	for ; i+4 <= len(s); i += 4 { // four at once: each step waits for the one before
 		a, b, c, d := s[i], s[i+1], s[i+2], s[i+3]

@@ -42,11 +42,7 @@ func (p *Producer) SendAsync(ctx context.Context, m *message.Message, done func(
 
 // SendToQueueAsync is to SendToQueue what SendAsync is to Send.
 func (p *Producer) SendToQueueAsync(ctx context.Context, m *message.Message, q protocol.MessageQueue, done func(SendResult, error)) {
-	err := p.check(m)
-	if err == nil && q.Topic != m.Topic {
-		err = notOfQueue(m.Topic, q)
-	}
-	if err != nil {
+	if err := p.checkFor(m, q); err != nil {
 		p.call(done, SendResult{}, err)
 		return
 	}
@@ -58,11 +54,7 @@ func (p *Producer) SendToQueueAsync(ctx context.Context, m *message.Message, q p
 func (p *Producer) SendSelectedAsync(ctx context.Context, m *message.Message, selector QueueSelector, key string,
 	done func(SendResult, error),
 ) {
-	err := p.check(m)
-	var q protocol.MessageQueue
-	if err == nil {
-		q, err = p.choose(ctx, m, selector, key)
-	}
+	q, err := p.checkAndChoose(ctx, m, selector, key)
 	if err != nil {
 		p.call(done, SendResult{}, err)
 		return
@@ -134,7 +126,7 @@ func (p *Producer) call(done func(SendResult, error), r SendResult, err error) {
 // contain calls a callback, and survives it.
 func (p *Producer) contain(callback func()) {
 	defer func() {
-		if v := recover(); v != nil {
+		if v := recover(); v != nil && p.log != nil { // the zero Producer has none
 			p.log.Error("a callback of an asynchronous send panicked", "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
 		}
 	}()

@@ -32,6 +32,7 @@ type attempts struct {
 	message message.Message        // of a batch, the first
 	batch   []*message.Message     // nil for a single message
 	given   *protocol.MessageQueue // the only choice, if not nil
+	reply   bool                   // a broker hands it to who asked
 	now     time.Time              // when the attempt began
 
 	ctx    context.Context // of the attempt
@@ -45,14 +46,16 @@ type attempts struct {
 	retries int
 	made    int
 	tried   []string // broker of each attempt; nil when the first one did it
-	busy    bool     // the last broker has too much to do
+	busy    bool     // the last broker needs a pause before it is asked again
 	last    error
 	stored  *SendError // of an attempt that stored the message without its promise
 	end     bool
 }
 
 func (p *Producer) attempts(m *message.Message, given *protocol.MessageQueue, now time.Time) attempts {
-	return attempts{p: p, message: *m, given: given, now: now, retries: p.retries}
+	a := attempts{p: p, message: *m, given: given, now: now, retries: p.retries}
+	a.message.Topic = p.ns.unwrap(m.Topic)
+	return a
 }
 
 // next chooses a queue, or returns false when there is nothing left to try.
@@ -105,7 +108,7 @@ func (a *attempts) choose(r *publishRoute) (int, error) {
 		a.queue = r.queues[i]
 		return i, nil
 	}
-	a.queue = *a.given
+	a.queue = a.p.ns.queue(*a.given)
 	i := slices.IndexFunc(r.queues, func(q protocol.MessageQueue) bool { return q.BrokerName == a.given.BrokerName })
 	if i < 0 {
 		err := fmt.Errorf("%w: broker %s has no queue to write to", ErrNoRoute, a.given.BrokerName)
@@ -154,7 +157,11 @@ func (a *attempts) done(ctx context.Context, code protocol.ResponseCode, err err
 	}
 	if a.health != nil {
 		took := a.p.now().Sub(a.now)
-		a.p.faults.report(a.health, outcomeOf(ctx, code, err, took), took)
+		o := outcomeOf(ctx, code, err, took)
+		if a.refusedReply(code, err) {
+			o = answered
+		}
+		a.p.faults.report(a.health, o, took)
 	}
 	a.last = err
 	if a.made > 1 || code != protocol.Success {
@@ -164,8 +171,8 @@ func (a *attempts) done(ctx context.Context, code protocol.ResponseCode, err err
 		a.stored, a.end = nil, true
 		return true
 	}
-	a.busy = protocol.Overloaded(err)
-	a.end = a.given != nil || a.made > a.retries || ctx.Err() != nil || !a.worthRetry(code, err)
+	a.busy = protocol.Overloaded(err) || a.given != nil
+	a.end = a.made > a.retries || ctx.Err() != nil || !a.worthRetry(code, err)
 	if code.Stored() {
 		a.stored = a.sendError()
 		return true
@@ -182,6 +189,12 @@ func (a *attempts) done(ctx context.Context, code protocol.ResponseCode, err err
 //
 // Source: RocketMQ client/producer/DefaultMQProducer.java, retryResponseCodes.
 func (a *attempts) worthRetry(code protocol.ResponseCode, err error) bool {
+	switch {
+	case a.given != nil:
+		return a.p.retrySameQueue && code == protocol.ConnectBroker
+	case a.refusedReply(code, err):
+		return false
+	}
 	others := a.route.others(a.queue.BrokerName)
 	switch code {
 	case protocol.TopicNotExist:
@@ -213,6 +226,8 @@ func outcomeOf(ctx context.Context, code protocol.ResponseCode, err error, took 
 	case code == protocol.ConnectBroker:
 		return unreached
 	case code == protocol.SystemError && (errors.Is(err, message.ErrLimit) || errors.Is(err, message.ErrIllegal)):
+		return answered
+	case code == protocol.FlowControl && errors.Is(err, message.ErrLimit): // the topic is full, the broker well
 		return answered
 	}
 	switch code {

@@ -33,17 +33,25 @@ func (p *Producer) sendBatch(ctx context.Context, ms []*message.Message, queue *
 	if err := p.checkBatch(ms); err != nil {
 		return nil, err
 	}
-	if queue != nil && queue.Topic != ms[0].Topic {
+	if queue != nil && p.ns.unwrap(queue.Topic) != p.ns.unwrap(ms[0].Topic) {
 		return nil, notOfQueue(ms[0].Topic, *queue)
 	}
 	return p.sendParts(ctx, ms, queue, ModeSync)
 }
 
 func (p *Producer) checkBatch(ms []*message.Message) error {
-	if p.closed.Load() {
-		return message.ErrClosed
+	if err := p.running(); err != nil {
+		return err
 	}
-	return checkBatch(ms, p.maxSize)
+	if err := checkBatch(ms, p.maxSize); err != nil {
+		return err
+	}
+	for i, m := range ms {
+		if err := p.ns.checkMessage(m); err != nil {
+			return batchError(i, err)
+		}
+	}
+	return nil
 }
 
 // sendParts sends a batch that was checked.
@@ -75,8 +83,8 @@ func (p *Producer) sendPart(ctx context.Context, ms []*message.Message, results 
 	for _, m := range ms[before:] {
 		part := message.Message{Topic: m.Topic, Flag: m.Flag, Body: m.Body}
 		var key string
-		part.Properties, key = uniqueIDs().AddTo(m.Properties.Without(message.PropertyWait))
-		need := recordSize(&part)
+		part.Properties, key = uniqueIDs().AddTo(p.ns.mark(m.Properties.Without(message.PropertyWait)))
+		need := recordSize(&part) + p.ns.adds(part.Topic)
 		if size > 0 && size+need > p.maxSize {
 			break
 		}
@@ -147,6 +155,9 @@ func (p *Producer) sendEncoded(ctx context.Context, ms []*message.Message, body 
 		for i := range results[before:] {
 			r := &results[before+i]
 			*r = a.result(r.MsgID, resp.Code)
+			if a.queue.QueueID < 0 {
+				r.Queue.QueueID = resp.QueueID
+			}
 			r.OffsetMsgID = message.OffsetMessageID{Host: resp.StoreHost, Offset: resp.Offsets[i]}
 			r.QueueOffset = resp.QueueOffset + message.QueueOffset(i)
 		}

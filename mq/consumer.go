@@ -28,6 +28,11 @@ type ConsumerConfig struct {
 	NameService protocol.NameService
 	Connect     Connect
 
+	// Namespace keeps topics and groups apart from those of other namespaces: see
+	// ProducerConfig. Messages that are received have the topics as they were given;
+	// where Start names a group, it is as brokers know it.
+	Namespace string
+
 	// TagExpression selects messages by tag, as in "TagA || TagB". All when
 	// empty or "*".
 	TagExpression string
@@ -73,8 +78,10 @@ func (c ConsumerConfig) withDefaults() ConsumerConfig {
 }
 
 func (c ConsumerConfig) validate() error {
+	ns := namespace(c.Namespace)
 	return errors.Join(
 		checkGroup(c.Group, defaultConsumerGroup), protocol.CheckRetryGroup(c.Group),
+		ns.validate(), ns.checkWrapped(c.Group, protocol.CheckRetryGroup), ns.checkWrapped(c.Topic, message.CheckTopic),
 		checkNotNegative("MaxReconsumeTimes", int64(c.MaxReconsumeTimes)),
 		checkReading(c.Topic, c.NameService, c.Connect, c.PrefetchMessages, c.PrefetchBytes, c.MaxInflatedBody, c.RouteInterval),
 	)
@@ -119,7 +126,8 @@ func checkReading(topic string, names protocol.NameService, connect Connect, mes
 // A topic that does not exist yet, and queues that are added to it, are read
 // as soon as the name service announces them, or within RouteInterval.
 type Consumer struct {
-	group, topic string
+	group        string // as brokers know it
+	topic        string
 	maxReconsume int32
 	auto         bool
 	log          *slog.Logger
@@ -138,12 +146,14 @@ func NewConsumer(ctx context.Context, cfg ConsumerConfig) (*Consumer, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	committed := OfGroup(cfg.Group)
+	ns := namespace(cfg.Namespace)
+	group := ns.wrap(cfg.Group)
+	committed := OfGroup(group)
 	c := &Consumer{
-		group: cfg.Group, topic: cfg.Topic, maxReconsume: cfg.MaxReconsumeTimes, auto: cfg.AutoCommit, log: cfg.Logger,
+		group: group, topic: cfg.Topic, maxReconsume: cfg.MaxReconsumeTimes, auto: cfg.AutoCommit, log: cfg.Logger,
 		done: make(chan struct{}),
 		f: fetcher{
-			topic: cfg.Topic, group: cfg.Group, retryTopic: protocol.RetryPrefix + cfg.Group, tagExpression: cfg.TagExpression,
+			ns: ns, topic: ns.wrap(cfg.Topic), group: group, retryTopic: protocol.RetryPrefix + group, tagExpression: cfg.TagExpression,
 			maxMessages: cfg.PrefetchMessages, maxBytes: cfg.PrefetchBytes,
 			names: cfg.NameService, connect: cfg.Connect,
 			start: committed.orElse(cfg.Start), later: committed.orElse(Begin), follow: true,

@@ -12,5 +12,10 @@
 //     an error with its position, never a silent gap; the consumer goes on.
 //   - A message in transaction is seen by nobody unless its sender says so, at once or
 //     when a broker asks.
+//   - Producers of one InstanceName are one client to the brokers: it has a client
+//     id, at most one producer of each group, and keeps itself known to all brokers
+//     from its first producer to its last, so that they can ask it things and hand
+//     it replies.
+//   - A request ends exactly once: with its reply, with its time, or with Close.
 //   - Every goroutine of a producer, a consumer or a reader ends in its Close.
 package mq

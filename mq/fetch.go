@@ -28,7 +28,8 @@ const (
 // whoever takes the messages by a bounded number of batches. One more goroutine
 // follows the topic's route, so that queues which appear later are read too.
 type fetcher struct {
-	topic, group  string
+	ns            namespace
+	topic, group  string // like all names in here, as brokers know them
 	retryTopic    string // is read as well, if not empty, without a filter
 	tagExpression string
 	queueIDs      map[int32]bool // nil for all
@@ -308,7 +309,7 @@ func pause(ctx context.Context, d time.Duration) bool {
 func (f *fetcher) collect(s *queueState, offset, end message.QueueOffset, resp *protocol.PullMessageResponse) *batch {
 	b := &batch{queue: s, next: offset}
 	skip := func(to message.QueueOffset, err error) {
-		b.items = append(b.items, item{err: &SkippedError{s.MessageQueue, b.next, to, err}, next: to})
+		b.items = append(b.items, item{err: &SkippedError{f.ns.queue(s.MessageQueue), b.next, to, err}, next: to})
 		b.next = to
 	}
 	switch resp.Code {
@@ -362,6 +363,7 @@ func (f *fetcher) copyAll(b *batch, end message.QueueOffset, views []message.Vie
 			if topic, ok := m.Properties.Get(protocol.PropertyRetryTopic); ok && m.Topic == f.retryTopic {
 				m.Topic = topic
 			}
+			m.Topic = f.ns.unwrap(m.Topic)
 			b.items = append(b.items, item{m: m, next: off + 1})
 		}
 		b.next = off + 1

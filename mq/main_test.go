@@ -121,12 +121,20 @@ type fakeNames struct {
 	protocol.NameService
 
 	route   func(topic string) (protocol.TopicRoute, error)
+	list    func() ([]protocol.BrokerData, error) // nil: there are no brokers to register with
 	brokers map[string]protocol.Broker
 	changed chan<- struct{}
 }
 
 func (n *fakeNames) RouteOfTopic(_ context.Context, topic string) (protocol.TopicRoute, error) {
 	return n.route(topic)
+}
+
+func (n *fakeNames) ListBrokers(context.Context) ([]protocol.BrokerData, error) {
+	if n.list == nil {
+		return nil, nil
+	}
+	return n.list()
 }
 
 func (n *fakeNames) WatchRoutes(ch chan<- struct{}) (stop func()) {

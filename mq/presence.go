@@ -22,19 +22,29 @@ type presence struct {
 	log      *slog.Logger
 	// request says who the client is, at the time of the call.
 	request func() protocol.RegisterClientRequest
+	// also, if not nil, is called at each interval.
+	also func(context.Context)
 
 	changed chan struct{} // from the name service
 	cancel  context.CancelFunc
 	wg      sync.WaitGroup
 
-	mu    sync.Mutex
-	known map[string]protocol.Broker // by name, where the client is registered
+	mu     sync.Mutex
+	known  map[string]registration // by the broker's name
+	round  int                     // of the registrations that count
+	closed bool                    // and so nobody must register it again
+}
+
+// registration is a broker that knows the client, or did in an earlier round.
+type registration struct {
+	broker protocol.Broker
+	round  int
 }
 
 // start registers with all brokers that there are, and goes on to do so until
 // close. Brokers that can not be reached are tried again later.
 func (p *presence) start(ctx context.Context) {
-	p.known = map[string]protocol.Broker{}
+	p.known = map[string]registration{}
 	p.changed = make(chan struct{}, 1)
 	unwatch := p.names.WatchRoutes(p.changed)
 	p.announce(ctx)
@@ -54,6 +64,9 @@ func (p *presence) run(ctx context.Context) {
 		case <-p.changed:
 		case <-ticker.C:
 			p.forget()
+			if p.also != nil {
+				p.also(ctx)
+			}
 		case <-ctx.Done():
 			return
 		}
@@ -66,7 +79,7 @@ func (p *presence) run(ctx context.Context) {
 func (p *presence) forget() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	clear(p.known)
+	p.round++
 }
 
 // announce registers with the brokers that do not know the client.
@@ -97,13 +110,14 @@ func (p *presence) register(ctx context.Context, data protocol.BrokerData) error
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.known[data.Name] == b {
+	now := registration{b, p.round}
+	if p.closed || p.known[data.Name] == now {
 		return nil
 	}
 	if err := b.RegisterClient(ctx, p.request()); err != nil {
 		return err
 	}
-	p.known[data.Name] = b
+	p.known[data.Name] = now
 	return nil
 }
 
@@ -111,8 +125,8 @@ func (p *presence) register(ctx context.Context, data protocol.BrokerData) error
 func (p *presence) broker(name string) (protocol.Broker, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	b, ok := p.known[name]
-	return b, ok
+	r, ok := p.known[name]
+	return r.broker, ok
 }
 
 // update tells all brokers anew who the client is.
@@ -125,10 +139,13 @@ func (p *presence) update(ctx context.Context) {
 func (p *presence) close() error {
 	p.cancel()
 	p.wg.Wait()
+	p.mu.Lock()
+	p.closed = true
+	p.mu.Unlock()
 	id := p.request().ClientID
 	var errs []error
-	for name, b := range p.known {
-		if err := b.UnregisterClient(context.Background(), id); err != nil {
+	for name, known := range p.known {
+		if err := known.broker.UnregisterClient(context.Background(), id); err != nil {
 			errs = append(errs, fmt.Errorf("client %s, broker %s: %w", id, name, err))
 		}
 	}

@@ -29,11 +29,32 @@ type ProducerConfig struct {
 	NameService protocol.NameService
 	Connect     Connect
 
+	// InstanceName makes producers one client: those with the same InstanceName,
+	// UnitName and NameService, each of another group. Brokers know it by the client
+	// id "127.0.0.1@<InstanceName>[@<UnitName>]", so it must be one of a kind among
+	// the processes that share brokers. When empty, or "DEFAULT", a producer is a
+	// client of its own. What the first producer has for Connect, RouteInterval and
+	// Logger counts for the client.
+	InstanceName string
+	// UnitName and UnitMode are RocketMQ's marks for units of several data centres:
+	// the name ends the client id, the mode marks the topics that are made for this
+	// producer.
+	UnitName string
+	UnitMode bool
+	// Namespace keeps topics and groups apart from those of other namespaces:
+	// brokers know them as "<Namespace>%<name>". Results, errors and hooks have the
+	// names as they were given.
+	Namespace string
+
 	// MaxMessageSize limits a body, and what one batch takes, in bytes.
 	MaxMessageSize int
 	// Retries is how often a send that a broker refused is tried again: on
 	// another broker, or after a refresh of the route. Negative: never.
 	Retries int
+	// RetrySameQueue also tries sends to a given queue again, up to Retries times,
+	// with pauses, when its broker can not be reached: the code
+	// protocol.ConnectBroker, after which nothing was stored.
+	RetrySameQueue bool
 	// RetryCodes are answers after which another broker is tried, besides those
 	// that always have this effect: see Send.
 	RetryCodes []protocol.ResponseCode
@@ -70,7 +91,9 @@ type ProducerConfig struct {
 	// TopicQueueNums is how many queues such a topic is to have on each broker:
 	// 4 when zero, and not more than the template has.
 	TopicQueueNums int32
-	// RouteInterval is how long a route counts without a change announced.
+	// RouteInterval is how long a route counts without a change announced, and how
+	// often the client makes itself known to the brokers again, which it does not
+	// more than once a second.
 	RouteInterval time.Duration
 
 	// Now is the clock, time.Now when nil.
@@ -99,7 +122,11 @@ func (c ProducerConfig) withDefaults() ProducerConfig {
 }
 
 func (c ProducerConfig) validate() error {
-	errs := []error{checkGroup(c.Group, defaultProducerGroup), checkNames(c.NameService, c.Connect), c.Faults.validate()}
+	ns := namespace(c.Namespace)
+	errs := []error{
+		checkGroup(c.Group, defaultProducerGroup), checkNames(c.NameService, c.Connect), c.Faults.validate(),
+		ns.validate(), ns.checkWrapped(c.Group, protocol.CheckGroup), checkInstance(&c),
+	}
 	for _, f := range []struct {
 		name  string
 		value int64
@@ -198,11 +225,16 @@ type SendResult struct {
 }
 
 // Producer sends messages. Its methods may be called concurrently; messages
-// that one goroutine sends to one queue keep their order. It has goroutines only
-// for asynchronous sends, and while it keeps away from a broker.
+// that one goroutine sends to one queue keep their order. It has a goroutine that
+// keeps it known to the brokers, which producers of one InstanceName share, and
+// more for asynchronous sends, and while it keeps away from a broker.
+//
+// Only NewProducer makes one that can be used. What is asked of the zero value, or
+// after Close, is refused with a *StateError.
 type Producer struct {
 	group     string
-	clientID  string // of one that brokers can ask things; else empty
+	ns        namespace
+	unitMode  bool
 	maxSize   int
 	template  string
 	queueNums int32
@@ -211,7 +243,12 @@ type Producer struct {
 	retries         int
 	retryCodes      []protocol.ResponseCode
 	retryNotStoreOK bool
+	retrySameQueue  bool
 	attemptTimeout  time.Duration
+
+	instance *instance
+	checker  checker        // nil: knows no transactions
+	requests sync.WaitGroup // that have not ended, callbacks included
 
 	routes  routeCache
 	faults  *faultTable // nil when switched off
@@ -220,20 +257,29 @@ type Producer struct {
 	hooks   hooks
 	log     *slog.Logger
 	unwatch func()
-	closed  atomic.Bool
+	state   atomic.Uint32 // a ServiceState
 	done    chan struct{}
 	once    sync.Once
+	err     error // of Close
 }
 
-// NewProducer makes a producer. No topic is looked up before the first send.
-func NewProducer(cfg ProducerConfig) (*Producer, error) {
+// NewProducer makes and starts a producer, and makes it known to the brokers that
+// can be reached; the others learn of it later. No topic is looked up before the
+// first send. The error matches ErrGroupExists when producers of the same
+// InstanceName have the group already. The producer must be closed.
+func NewProducer(cfg ProducerConfig) (*Producer, error) { return newProducer(cfg, nil) }
+
+// newProducer is NewProducer for one that may know transactions.
+func newProducer(cfg ProducerConfig, check checker) (*Producer, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
+	ns := namespace(cfg.Namespace)
 	p := &Producer{
-		group: cfg.Group, maxSize: cfg.MaxMessageSize,
+		group: cfg.Group, ns: ns, unitMode: cfg.UnitMode, checker: check, maxSize: cfg.MaxMessageSize,
 		retries: cfg.Retries, retryCodes: slices.Clone(cfg.RetryCodes), retryNotStoreOK: cfg.RetryNotStoreOK,
+		retrySameQueue: cfg.RetrySameQueue,
 		attemptTimeout: cfg.AttemptTimeout,
 		shrink:         compressor{over: cfg.CompressOver, level: cfg.CompressLevel},
 		hooks:          hooks{slices.Clone(cfg.CheckForbidden), slices.Clone(cfg.Hooks)},
@@ -241,7 +287,7 @@ func NewProducer(cfg ProducerConfig) (*Producer, error) {
 		template: cfg.TemplateTopic, queueNums: cfg.TopicQueueNums, now: cfg.Now,
 		done: make(chan struct{}),
 		routes: routeCache{
-			names: cfg.NameService, connect: cfg.Connect,
+			names: cfg.NameService, connect: cfg.Connect, ns: ns,
 			template: cfg.TemplateTopic, queues: cfg.TopicQueueNums,
 			interval: cfg.RouteInterval, log: cfg.Logger,
 			changed: make(chan struct{}, 1),
@@ -252,24 +298,41 @@ func NewProducer(cfg ProducerConfig) (*Producer, error) {
 		p.faults = newFaultTable(cfg.Faults, cfg.Now, p.routes.uses)
 		p.routes.faults = p.faults
 	}
+	p.state.Store(uint32(StateStartFailed))
+	var err error
+	if p.instance, err = instances.join(p, &cfg); err != nil {
+		if p.faults != nil {
+			p.faults.close()
+		}
+		return nil, err
+	}
 	p.unwatch = cfg.NameService.WatchRoutes(p.routes.changed)
+	p.state.Store(uint32(StateRunning))
 	return p, nil
 }
 
-// Close makes further sends fail with message.ErrClosed. Sends that are under
-// way end as they would have; Close waits for the asynchronous ones, so it must
-// not be called by what they call. It is idempotent.
+// Close makes further sends fail with message.ErrClosed, and the brokers forget
+// the producer; the error is theirs. Sends that are under way end as they would
+// have; Close waits for the asynchronous ones, so it must not be called by what
+// they call. Requests that wait for a reply end with message.ErrClosed. It is
+// idempotent, and does nothing to the zero Producer.
 func (p *Producer) Close() error {
+	if p.State() == StateCreateJust {
+		return nil
+	}
 	p.once.Do(func() {
-		p.closed.Store(true)
+		p.state.Store(uint32(StateShutdownAlready))
 		p.permits.close()
+		p.instance.requests.abandon(p)
+		p.requests.Wait()
 		p.unwatch()
 		if p.faults != nil {
 			p.faults.close()
 		}
+		p.err = instances.leave(p)
 		close(p.done)
 	})
-	return nil
+	return p.err
 }
 
 // Done is closed by Close.
@@ -277,10 +340,10 @@ func (p *Producer) Done() <-chan struct{} { return p.done }
 
 // Queues returns the queues that messages of the topic are sent to in turn.
 func (p *Producer) Queues(ctx context.Context, topic string) ([]protocol.MessageQueue, error) {
-	if p.closed.Load() {
-		return nil, message.ErrClosed
+	if err := p.running(); err != nil {
+		return nil, err
 	}
-	r, err := p.routes.get(ctx, topic, p.now())
+	r, err := p.routes.get(ctx, p.ns.unwrap(topic), p.now())
 	if err != nil {
 		return nil, err
 	}
@@ -315,15 +378,24 @@ func (p *Producer) Send(ctx context.Context, m *message.Message) (SendResult, er
 	return p.send(ctx, m, nil)
 }
 
-// SendToQueue is Send to one queue, without retries.
+// SendToQueue is Send to one queue, without retries but those of
+// ProducerConfig.RetrySameQueue. With a negative QueueID the broker chooses one.
 func (p *Producer) SendToQueue(ctx context.Context, m *message.Message, q protocol.MessageQueue) (SendResult, error) {
-	if err := p.check(m); err != nil {
+	if err := p.checkFor(m, q); err != nil {
 		return SendResult{}, err
 	}
-	if q.Topic != m.Topic {
-		return SendResult{}, notOfQueue(m.Topic, q)
-	}
 	return p.send(ctx, m, &q)
+}
+
+// checkFor is check for a message that goes to a given queue.
+func (p *Producer) checkFor(m *message.Message, q protocol.MessageQueue) error {
+	if err := p.check(m); err != nil {
+		return err
+	}
+	if p.ns.unwrap(q.Topic) != p.ns.unwrap(m.Topic) {
+		return notOfQueue(m.Topic, q)
+	}
+	return nil
 }
 
 func notOfQueue(topic string, q protocol.MessageQueue) error {
@@ -331,10 +403,13 @@ func notOfQueue(topic string, q protocol.MessageQueue) error {
 }
 
 func (p *Producer) check(m *message.Message) error {
-	if p.closed.Load() {
-		return message.ErrClosed
+	if err := p.running(); err != nil {
+		return err
 	}
-	return checkMessage(m, p.maxSize)
+	if err := checkMessage(m, p.maxSize); err != nil {
+		return err
+	}
+	return p.ns.checkMessage(m)
 }
 
 // send sends a message that was checked, to queue or to one of its choice.
@@ -346,9 +421,12 @@ func (p *Producer) send(ctx context.Context, m *message.Message, queue *protocol
 // sendBy sends a message that was checked.
 func (p *Producer) sendBy(ctx context.Context, a *attempts) (SendResult, error) {
 	var key string
-	a.message.Properties, key = uniqueIDs().AddTo(a.message.Properties)
+	a.message.Properties, key = uniqueIDs().AddTo(p.ns.mark(a.message.Properties))
+	a.reply = isReply(&a.message)
 	req := p.request(a.message.Topic, a.now)
+	topic := req.Message.Topic
 	req.Message = a.message
+	req.Message.Topic = topic
 	if d := p.shrink.compress(a.message.Body); d != nil {
 		defer p.shrink.release(d)
 		req.Message.Body = d.out
@@ -357,11 +435,14 @@ func (p *Producer) sendBy(ctx context.Context, a *attempts) (SendResult, error) 
 	var r SendResult
 	for a.next(ctx) {
 		req.QueueID = a.queue.QueueID
-		resp, err := a.broker.SendMessage(a.ctx, req)
+		resp, err := a.sendMessage(req)
 		var attempt SendResult
 		if a.done(ctx, resp.Code, err) {
 			attempt = a.result(key, resp.Code)
 			attempt.OffsetMsgID, attempt.QueueOffset = resp.MessageID, resp.QueueOffset
+			if a.queue.QueueID < 0 {
+				attempt.Queue.QueueID = resp.QueueID
+			}
 			r = attempt
 		}
 		a.observe(ctx, attempt, err)
@@ -369,11 +450,13 @@ func (p *Producer) sendBy(ctx context.Context, a *attempts) (SendResult, error) 
 	return r, a.err()
 }
 
+// request is a request without its message, in the names that brokers know.
 func (p *Producer) request(topic string, now time.Time) protocol.SendMessageRequest {
 	return protocol.SendMessageRequest{
-		Group:                 p.group,
-		ClientID:              p.clientID,
-		Message:               message.Message{Topic: topic},
+		Group:                 p.ns.wrap(p.group),
+		ClientID:              p.instance.key.id,
+		Message:               message.Message{Topic: p.ns.wrap(topic)},
+		UnitMode:              p.unitMode,
 		BornTimestamp:         now.UnixMilli(),
 		DefaultTopic:          p.template,
 		DefaultTopicQueueNums: p.queueNums,

@@ -60,7 +60,6 @@ func TestSendToQueue(t *testing.T) {
 	}{
 		"other topic": {queue("letters", 0), message.ErrIllegal, "letters"},
 		"too high":    {queue("orders", 3), message.ErrLimit, "queue id: 3 (counted from 0), limit is 2"},
-		"negative":    {queue("orders", -1), message.ErrLimit, "negative"},
 		"no broker":   {protocol.MessageQueue{Topic: "orders", BrokerName: "elsewhere"}, ErrNoRoute, "elsewhere"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -20,6 +20,7 @@ type ReaderConfig struct {
 	Topic       string
 	NameService protocol.NameService
 	Connect     Connect
+	Namespace   string // as in ConsumerConfig
 
 	QueueIDs      []int32  // all queues when empty
 	TagExpression string   // as in ConsumerConfig
@@ -57,17 +58,21 @@ func NewReader(ctx context.Context, cfg ReaderConfig) (*Reader, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	err := checkReading(cfg.Topic, cfg.NameService, cfg.Connect, cfg.PrefetchMessages, cfg.PrefetchBytes, cfg.MaxInflatedBody, cfg.RouteInterval)
+	ns := namespace(cfg.Namespace)
+	err := errors.Join(
+		ns.validate(), ns.checkWrapped(cfg.Topic, message.CheckTopic),
+		checkReading(cfg.Topic, cfg.NameService, cfg.Connect, cfg.PrefetchMessages, cfg.PrefetchBytes, cfg.MaxInflatedBody, cfg.RouteInterval),
+	)
 	if err != nil {
 		return nil, err
 	}
 	if !cfg.Follow {
-		if _, err := cfg.NameService.RouteOfTopic(ctx, cfg.Topic); err != nil {
+		if _, err := cfg.NameService.RouteOfTopic(ctx, ns.wrap(cfg.Topic)); err != nil {
 			return nil, err
 		}
 	}
 	r := &Reader{done: make(chan struct{}), f: fetcher{
-		topic: cfg.Topic, tagExpression: cfg.TagExpression,
+		ns: ns, topic: ns.wrap(cfg.Topic), tagExpression: cfg.TagExpression,
 		maxMessages: cfg.PrefetchMessages, maxBytes: cfg.PrefetchBytes,
 		names: cfg.NameService, connect: cfg.Connect,
 		start: cfg.From, later: Begin, follow: cfg.Follow,

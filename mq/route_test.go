@@ -14,7 +14,7 @@ import (
 )
 
 func published(r protocol.TopicRoute) *publishRoute {
-	return &publishRoute{queues: r.WriteQueues("t"), several: len(r.Brokers) > 1, counter: new(atomic.Uint32)}
+	return &publishRoute{targets: &targets{queues: r.WriteQueues("t"), several: len(r.Brokers) > 1}, counter: new(atomic.Uint32)}
 }
 
 // TestPickOverTheCounter starts close to the places where a signed and an

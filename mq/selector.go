@@ -58,14 +58,19 @@ func (e *SelectError) Unwrap() error { return e.Err }
 // without retries on other queues. Besides Send's errors it returns a
 // *SelectError.
 func (p *Producer) SendSelected(ctx context.Context, m *message.Message, selector QueueSelector, key string) (SendResult, error) {
-	if err := p.check(m); err != nil {
-		return SendResult{}, err
-	}
-	q, err := p.choose(ctx, m, selector, key)
+	q, err := p.checkAndChoose(ctx, m, selector, key)
 	if err != nil {
 		return SendResult{}, err
 	}
 	return p.send(ctx, m, &q)
+}
+
+// checkAndChoose is choose for a message that was not checked.
+func (p *Producer) checkAndChoose(ctx context.Context, m *message.Message, selector QueueSelector, key string) (protocol.MessageQueue, error) {
+	if err := p.check(m); err != nil {
+		return protocol.MessageQueue{}, err
+	}
+	return p.choose(ctx, m, selector, key)
 }
 
 // SendBatchSelected is SendBatch to the queue that the selector chooses for the
@@ -90,25 +95,27 @@ func (p *Producer) choose(ctx context.Context, m *message.Message, selector Queu
 	if err := ctx.Err(); err != nil {
 		return none, &SendError{Topic: m.Topic, Err: err}
 	}
-	r, err := p.routes.get(ctx, m.Topic, p.now())
-	if err != nil {
-		return none, &SendError{Topic: m.Topic, Err: err}
-	}
 	own := *m
-	q, err := ask(selector, slices.Clone(r.queues), &own, key)
+	own.Topic = p.ns.unwrap(m.Topic)
+	r, err := p.routes.get(ctx, own.Topic, p.now())
+	if err != nil {
+		return none, &SendError{Topic: own.Topic, Err: err}
+	}
+	offered := own // the selector may do with it what it likes
+	q, err := askSelector(selector, slices.Clone(r.queues), &offered, key)
 	if err == nil && !slices.Contains(r.queues, q) {
 		if err = ErrSelectedOther; q == none {
 			err = ErrSelectedNone
 		}
 	}
 	if err != nil {
-		return none, &SelectError{Topic: m.Topic, Queue: q, Err: err}
+		return none, &SelectError{Topic: own.Topic, Queue: q, Err: err}
 	}
 	return q, nil
 }
 
-// ask makes an error of a panic.
-func ask(selector QueueSelector, queues []protocol.MessageQueue, m *message.Message, key string) (q protocol.MessageQueue, err error) {
+// askSelector makes an error of a panic.
+func askSelector(selector QueueSelector, queues []protocol.MessageQueue, m *message.Message, key string) (q protocol.MessageQueue, err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = panicError(ErrSelectPanicked, v)

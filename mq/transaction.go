@@ -104,7 +104,6 @@ type TransactionProducer struct {
 	endHooks []EndTransactionHook
 	maxBody  int
 	log      *slog.Logger
-	presence presence
 	checks   chan protocol.CheckTransactionStateRequest
 	stop     context.CancelFunc // of workers
 	workers  sync.WaitGroup
@@ -112,9 +111,9 @@ type TransactionProducer struct {
 	closeErr error
 }
 
-// NewTransactionProducer makes a producer and registers it with all brokers. ctx
-// bounds that alone; brokers that can not be reached are tried again later.
-func NewTransactionProducer(ctx context.Context, cfg TransactionProducerConfig) (*TransactionProducer, error) {
+// NewTransactionProducer is NewProducer for one that also sends messages in
+// transaction.
+func NewTransactionProducer(cfg TransactionProducerConfig) (*TransactionProducer, error) {
 	if cfg.Check == nil {
 		return nil, &message.IllegalError{Field: "Config.Check", Reason: "is missing"}
 	}
@@ -127,31 +126,29 @@ func NewTransactionProducer(ctx context.Context, cfg TransactionProducerConfig) 
 		return nil, negative("CheckQueue", int64(cfg.CheckQueue))
 	}
 	cfg.ProducerConfig = cfg.ProducerConfig.withDefaults()
-	p, err := NewProducer(cfg.ProducerConfig)
-	if err != nil {
-		return nil, err
-	}
 	t := &TransactionProducer{
-		Producer: p, check: cfg.Check, endHooks: cfg.EndHooks, maxBody: cfg.MaxMessageSize, log: cfg.Logger,
+		check: cfg.Check, endHooks: cfg.EndHooks, maxBody: cfg.MaxMessageSize, log: cfg.Logger,
 		checks: make(chan protocol.CheckTransactionStateRequest, cfg.CheckQueue),
 	}
-	run, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var err error
+	if t.Producer, err = newProducer(cfg.ProducerConfig, t.accept); err != nil {
+		return nil, err
+	}
+	run, stop := context.WithCancel(context.Background())
 	t.stop = stop
 	for range cfg.CheckWorkers {
 		t.workers.Go(func() { t.work(run) })
 	}
-	t.register(ctx, &cfg.ProducerConfig)
 	return t, nil
 }
 
-// Close ends the answers to brokers, and then is Producer.Close. It waits for the
+// Close is Producer.Close, and ends the answers to brokers. It waits for the
 // checker, which must not call it.
 func (t *TransactionProducer) Close() error {
 	t.once.Do(func() {
-		t.closeErr = t.presence.close()
+		t.closeErr = t.Producer.Close()
 		t.stop()
 		t.workers.Wait()
-		t.closeErr = errors.Join(t.closeErr, t.Producer.Close())
 	})
 	return t.closeErr
 }
@@ -198,7 +195,7 @@ func (t *TransactionProducer) SendInTransaction(ctx context.Context, m *message.
 func (t *TransactionProducer) halfOf(m *message.Message) (*message.Message, error) {
 	half := *m
 	half.Properties = m.Properties.Without(message.PropertyDelayLevel)
-	for _, nv := range [...][2]string{{protocol.PropertyTransaction, "true"}, {protocol.PropertyProducerGroup, t.group}} {
+	for _, nv := range [...][2]string{{protocol.PropertyTransaction, "true"}, {protocol.PropertyProducerGroup, t.ns.wrap(t.group)}} {
 		var err error
 		if half.Properties, err = half.Properties.With(nv[0], nv[1]); err != nil {
 			return nil, err
@@ -241,12 +238,12 @@ func (t *TransactionProducer) end(ctx context.Context, c EndTransactionContext, 
 	for _, hook := range t.endHooks {
 		t.callEndHook(ctx, hook, c)
 	}
-	b, ok := t.presence.broker(c.Broker)
+	b, ok := t.instance.presence.broker(c.Broker)
 	if !ok {
 		return &protocol.Error{Code: protocol.BrokerNotExist, Remark: "no broker " + c.Broker}
 	}
 	req := protocol.EndTransactionRequest{
-		Group: c.Group, LogOffset: at, QueueOffset: off, State: c.State, FromCheck: c.FromCheck, UniqueKey: c.MsgID,
+		Group: t.ns.wrap(c.Group), LogOffset: at, QueueOffset: off, State: c.State, FromCheck: c.FromCheck, UniqueKey: c.MsgID,
 	}
 	if c.Err != nil {
 		req.Remark = c.Err.Error()

@@ -35,7 +35,7 @@ func (h *house) transactionProducer(t *testing.T, cfg TransactionProducerConfig)
 	if cfg.Check == nil {
 		cfg.Check = func(context.Context, *message.MessageExt) (TransactionState, error) { return TransactionUnknown, nil }
 	}
-	p, err := NewTransactionProducer(t.Context(), cfg)
+	p, err := NewTransactionProducer(cfg)
 	require.NoError(t, err)
 	t.Cleanup(func() { p.Close() })
 	return p
@@ -58,14 +58,6 @@ func (b *ends) EndTransaction(_ context.Context, req protocol.EndTransactionRequ
 	defer b.mu.Unlock()
 	b.told = append(b.told, req)
 	return b.fail
-}
-
-// ListBrokers has all brokers.
-func (n *fakeNames) ListBrokers(context.Context) (data []protocol.BrokerData, _ error) {
-	for name := range n.brokers {
-		data = append(data, protocol.BrokerData{Name: name})
-	}
-	return data, nil
 }
 
 var errLocal = errors.New("no such account")
@@ -113,9 +105,10 @@ func TestStatesOfATransaction(t *testing.T) {
 			names := &fakeNames{
 				brokers: map[string]protocol.Broker{"a": b},
 				route:   func(string) (protocol.TopicRoute, error) { return routeOf(1, "a"), nil },
+				list:    func() ([]protocol.BrokerData, error) { return []protocol.BrokerData{{Name: "a"}}, nil },
 			}
 			var hooked []EndTransactionContext
-			p, err := NewTransactionProducer(t.Context(), TransactionProducerConfig{
+			p, err := NewTransactionProducer(TransactionProducerConfig{
 				ProducerConfig: ProducerConfig{Group: "senders", NameService: names, Connect: names.connect},
 				Check:          func(context.Context, *message.MessageExt) (TransactionState, error) { return TransactionUnknown, nil },
 				EndHooks: []EndTransactionHook{
@@ -188,7 +181,7 @@ func TestTransactionsThatAreNotSent(t *testing.T) {
 		if cfg.CheckWorkers+cfg.CheckQueue < 0 {
 			cfg.Check = func(context.Context, *message.MessageExt) (TransactionState, error) { return TransactionUnknown, nil }
 		}
-		_, err := NewTransactionProducer(t.Context(), cfg)
+		_, err := NewTransactionProducer(cfg)
 		require.Error(t, err)
 	}
 }
@@ -290,15 +283,13 @@ func TestTooManyChecks(t *testing.T) {
 			return TransactionUnknown, ctx.Err()
 		},
 	})
-	client := transactionClient{p}
 	ask := func() error {
-		return client.CheckTransactionState(t.Context(), protocol.CheckTransactionStateRequest{Broker: "house", Group: "senders", Message: &message.MessageExt{}})
+		return p.accept(t.Context(), protocol.CheckTransactionStateRequest{Broker: "house", Group: "senders", Message: &message.MessageExt{}})
 	}
 	require.NoError(t, ask())
 	<-began
 	require.NoError(t, errors.Join(ask(), ask()))
 	require.ErrorIs(t, ask(), protocol.SystemBusy)
-	require.ErrorIs(t, client.PushReplyMessage(t.Context(), protocol.PushReplyMessageRequest{}), protocol.RequestCodeNotSupported)
 	require.NoError(t, p.Close())
 	require.NoError(t, p.Close())
 	require.Empty(t, began)

@@ -49,6 +49,8 @@ type Broker interface {
 	Retries
 	Transactions
 	Clients
+	Replies
+	Admin
 }
 
 // SendMessageRequest is one message on its way to a queue.
@@ -56,7 +58,7 @@ type SendMessageRequest struct {
 	Group         string
 	ClientID      string          // as in RegisterClientRequest; empty for a client that is not registered
 	Message       message.Message // the body is not kept beyond the call
-	QueueID       int32
+	QueueID       int32           // negative: one of the broker's choice
 	SysFlag       message.SysFlag
 	BornTimestamp int64 // ms since the Unix epoch
 	BornHost      message.Host
@@ -65,6 +67,7 @@ type SendMessageRequest struct {
 	// queues wanted when the topic is made by this request.
 	DefaultTopic          string
 	DefaultTopicQueueNums int32
+	UnitMode              bool // such a topic is one of a unit: see TopicConfig.SysFlag
 
 	// ReconsumeTimes is how often the message came again so far. In a retry topic,
 	// more than MaxReconsumeTimes make it a dead letter; 0 is the group's maximum.

@@ -27,6 +27,7 @@ const (
 	SubscriptionGroupNotExist ResponseCode = 26
 	NoBuyerID                 ResponseCode = 204
 	NotInCurrentUnit          ResponseCode = 205
+	NoMessage                 ResponseCode = 208  // a client's: an id that leads to no message
 	IllegalOperation          ResponseCode = 604  // from later versions: not now, and not by this client
 	FlowControl               ResponseCode = 215  // as SystemBusy, from later versions
 	GoAway                    ResponseCode = 1500 // the broker is about to leave
@@ -70,6 +71,7 @@ var codeNames = map[ResponseCode]string{
 	SubscriptionGroupNotExist: "SUBSCRIPTION_GROUP_NOT_EXIST",
 	NoBuyerID:                 "NO_BUYER_ID",
 	NotInCurrentUnit:          "NOT_IN_CURRENT_UNIT",
+	NoMessage:                 "NO_MESSAGE",
 	IllegalOperation:          "ILLEGAL_OPERATION",
 	FlowControl:               "FLOW_CONTROL",
 	GoAway:                    "GO_AWAY",

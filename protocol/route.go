@@ -13,6 +13,10 @@ const MasterID int64 = 0
 type TopicRoute struct {
 	Queues  []QueueData
 	Brokers []BrokerData
+
+	// OrderConf, if not empty, says which queues producers choose from, and in
+	// which order, whatever Queues says: see ParseOrderConf.
+	OrderConf string
 }
 
 // QueueData is one broker's part of a topic.
@@ -42,9 +46,18 @@ func (r *TopicRoute) Broker(name string) (BrokerData, bool) {
 }
 
 // WriteQueues are the queues that a producer of the topic may choose from, in
-// order: those of brokers with a master, where the topic can be written.
+// order: those of OrderConf if there is one that can be read, else those of
+// brokers with a master, where the topic can be written.
 func (r *TopicRoute) WriteQueues(topic string) []MessageQueue {
 	var queues []MessageQueue
+	if order, err := ParseOrderConf(r.OrderConf); err == nil && len(order) > 0 {
+		for _, o := range order {
+			for id := range o.Queues {
+				queues = append(queues, MessageQueue{topic, o.BrokerName, id})
+			}
+		}
+		return queues
+	}
 	for _, d := range r.sorted() {
 		b, ok := r.Broker(d.BrokerName)
 		if !ok || b.Addrs[MasterID] == "" || !d.Perm.Writable() {

@@ -65,6 +65,21 @@ type TopicConfig struct {
 	WriteQueueNums int32
 	Perm           Perm
 	FilterType     FilterType
-	SysFlag        int32 // RocketMQ's units; kept, not used
+	SysFlag        int32 // TopicUnit and TopicUnitSub; kept, not used
 	Order          bool  // kept, not used
+
+	// MaxDepth limits the messages of the topic on one broker that the slowest
+	// group has still to read; those that are there, as long as no group has offsets
+	// in it. 0 is no limit. Sends beyond it are refused with FlowControl. See
+	// broker.Broker.SendMessage.
+	MaxDepth int64
 }
+
+// The bits of TopicConfig.SysFlag, by which RocketMQ's tools tell which topics
+// belong to a unit of several data centres.
+//
+// Source: RocketMQ common/sysflag/TopicSysFlag.java.
+const (
+	TopicUnit    int32 = 1 // its messages are sent by producers in unit mode
+	TopicUnitSub int32 = 2 // a retry topic of theirs
+)

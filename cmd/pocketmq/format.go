@@ -57,8 +57,7 @@ func word(text string) string {
 
 func timeText(ms int64) string { return time.UnixMilli(ms).UTC().Format("2006-01-02T15:04:05.000Z") }
 
-// jsonMessage is the JSON form of a message. Body is its text; one that is not
-// UTF-8 is in BodyBytes, as base64.
+// jsonMessage is the JSON form of a message.
 type jsonMessage struct {
 	Topic      string            `json:"topic"`
 	Queue      int32             `json:"queue"`
@@ -68,23 +67,31 @@ type jsonMessage struct {
 	Tag        string            `json:"tag,omitempty"`
 	Keys       []string          `json:"keys,omitempty"`
 	Properties map[string]string `json:"properties,omitempty"`
-	Body       *string           `json:"body,omitempty"`
-	BodyBytes  []byte            `json:"bodyBase64,omitempty"`
+	jsonBody
+}
+
+// jsonBody is a body in JSON: its text, or when it is not UTF-8 its bytes.
+type jsonBody struct {
+	Body      *string `json:"body,omitempty"`
+	BodyBytes []byte  `json:"bodyBase64,omitempty"`
+}
+
+func bodyInJSON(body []byte) jsonBody {
+	if !utf8.Valid(body) {
+		return jsonBody{BodyBytes: body}
+	}
+	text := string(body)
+	return jsonBody{Body: &text}
 }
 
 func printJSON(w io.Writer, m *pocketmq.MessageExt) error {
 	j := jsonMessage{
 		Topic: m.Topic, Queue: m.QueueID, Offset: int64(m.QueueOffset), LogOffset: int64(m.LogOffset),
 		Time: timeText(m.StoreTimestamp), Tag: m.Tags(), Keys: m.Keys(), Properties: map[string]string{},
+		jsonBody: bodyInJSON(m.Body),
 	}
 	for name, value := range m.Properties.All() {
 		j.Properties[name] = value
-	}
-	if utf8.Valid(m.Body) {
-		body := string(m.Body)
-		j.Body = &body
-	} else {
-		j.BodyBytes = m.Body
 	}
 	return encodeJSON(w, j, "")
 }

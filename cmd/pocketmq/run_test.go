@@ -243,12 +243,12 @@ func TestTopics(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "new")
 	ok(t, "", "topics", "create", dir, "orders", "--queues", "8")
 	ok(t, "a\nb\n", "send", dir)
-	require.Equal(t, "TOPIC   READ QUEUES  WRITE QUEUES  MESSAGES\n"+
-		"lines   1            1             2\n"+
-		"orders  8            8             0\n", ok(t, "", "topics", dir))
+	require.Equal(t, "TOPIC   READ QUEUES  WRITE QUEUES  PERM  MESSAGES  MAX DEPTH\n"+
+		"lines   1            1             RW-   2         -\n"+
+		"orders  8            8             RW-   0         -\n", ok(t, "", "topics", dir))
 	var lines []topicLine
 	require.NoError(t, json.Unmarshal([]byte(ok(t, "", "topics", dir, "--json")), &lines))
-	require.Equal(t, []topicLine{{"lines", 1, 1, 2}, {"orders", 8, 8, 0}}, lines)
+	require.Equal(t, []topicLine{{"lines", 1, 1, "RW-", 2, 0}, {"orders", 8, 8, "RW-", 0, 0}}, lines)
 	fails(t, "orders has no queue 8: its queues are 0 to 7", "send", dir, "--topic", "orders", "--queue", "8")
 }
 
@@ -409,7 +409,7 @@ func TestLockedDirectory(t *testing.T) {
 	defer node.Close()
 	owner := fmt.Sprintf("directory is in use by process %d on ", os.Getpid())
 	fails(t, owner, "send", dir)
-	fails(t, owner, "topics", dir)
+	fails(t, owner, "topics", "create", dir, "orders")
 	fails(t, owner, "tail", dir, "--group", "g")
 	require.Equal(t, "a\n", ok(t, "", "tail", dir, "--raw"))
 	require.Contains(t, ok(t, "", "info", dir), "in use, or not closed properly")

@@ -27,6 +27,7 @@ type filesTail struct {
 	start message.QueueOffset
 	out   *output
 
+	before  message.LogOffset // what lies before it in the log was deleted with its topic
 	readers map[int32]*inspect.Reader
 	order   []int32
 	ends    map[int32]message.QueueOffset // where to stop when not following
@@ -35,6 +36,13 @@ type filesTail struct {
 func tailFiles(ctx context.Context, dir string, f tailFlags, start message.QueueOffset, out *output) (err error) {
 	t := &filesTail{dir: dir, flags: f, start: start, out: out, readers: map[int32]*inspect.Reader{}, ends: map[int32]message.QueueOffset{}}
 	defer func() { err = errors.Join(err, t.close()) }()
+	settings, err := inspect.ReadSettings(dir)
+	if errors.Is(err, message.ErrCorrupt) { // its messages can be read all the same
+		out.skipped(err)
+	} else if err != nil {
+		return err
+	}
+	t.before = settings.DeletedBefore(f.topic)
 	if err := t.open(); err != nil {
 		return err
 	}
@@ -83,6 +91,13 @@ func (t *filesTail) open() error {
 		}
 		t.readers[id], t.ends[id] = r, r.Max()
 		t.order = append(t.order, id)
+		if t.before > 0 {
+			s, err := inspect.LookAtQueue(t.dir, t.flags.topic, id, t.before)
+			if err != nil {
+				return err
+			}
+			r.Seek(s.Min)
+		}
 		switch t.start {
 		case fromBegin:
 		case fromEnd:
