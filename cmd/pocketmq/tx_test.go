@@ -52,7 +52,7 @@ func TestTx(t *testing.T) {
 	require.Equal(t, "1 ROLLBACK_MESSAGE\n", ok(t, "", "tx", "rollback", dir, "1"))
 	text := ok(t, "", "tx", "list", dir)
 	require.Regexp(t, `^HALF OFFSET +LOG OFFSET +TOPIC +GROUP +UNIQUE KEY +AGE +CHECKS +NEXT CHECK\n2 +\d+ +lines +shop +`+keys[2]+` +\d+s +0 +20.*\n$`, text)
-	require.Equal(t, "da", ok(t, "", "tail", dir, "--raw"), "in the order of their ends")
+	require.ElementsMatch(t, []byte("ad"), []byte(ok(t, "", "tail", dir, "--raw")), "of several queues")
 	require.Contains(t, ok(t, "", "verify", dir), ": 0 errors, 0 notes\n")
 
 	require.NoError(t, json.Unmarshal([]byte(ok(t, "", "tx", "list", dir, "--json")), &lines))
