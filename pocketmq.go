@@ -40,6 +40,8 @@ type (
 	TopicConfig = protocol.TopicConfig
 	// Producer sends messages.
 	Producer = mq.Producer
+	// TransactionProducer sends messages in transaction as well.
+	TransactionProducer = mq.TransactionProducer
 	// Consumer receives messages.
 	Consumer = mq.Consumer
 )
@@ -128,6 +130,20 @@ func (n *Node) NewProducer(cfg mq.ProducerConfig) (*mq.Producer, error) {
 		cfg.Logger = n.log
 	}
 	return adopt(n, func() (*mq.Producer, error) { return mq.NewProducer(cfg) })
+}
+
+// NewTransactionProducer makes a producer that also sends messages in transaction.
+// NameService and Connect of cfg are the node's, which closes the producer, if
+// nobody else does.
+func (n *Node) NewTransactionProducer(cfg mq.TransactionProducerConfig) (*mq.TransactionProducer, error) {
+	cfg.NameService, cfg.Connect = &n.names, n.names.Connect
+	if cfg.MaxMessageSize == 0 {
+		cfg.MaxMessageSize = n.maxBody()
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = n.log
+	}
+	return adopt(n, func() (*mq.TransactionProducer, error) { return mq.NewTransactionProducer(cfg) })
 }
 
 // Consumer makes a consumer of a topic for the group, from where the group's

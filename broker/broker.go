@@ -49,6 +49,9 @@ type Broker struct {
 	stopDelaysRun  func() error // ends the goroutine that delivers, and saves
 	timers         *timers
 	stopTimersRun  func() error // the same for timed messages
+	rejectHalf     bool
+	transactions   *transactions
+	stopTxRun      func() error // ends the goroutine that looks after transactions, and saves
 
 	consumedByGroups store.Consumed // by the groups that count
 	runtime          *runtimeInfo
@@ -58,8 +61,8 @@ var _ protocol.Broker = (*Broker)(nil)
 
 // New reads topics and offsets, forgets those of deleted topics, adopts topics that
 // only the store knows, registers with the name service, and begins to deliver
-// delayed messages. An error matches message.ErrCorrupt when a file and its backup
-// are both damaged.
+// delayed messages and to ask clients about open transactions. An error matches
+// message.ErrCorrupt when a file and its backup are both damaged.
 func New(ctx context.Context, cfg Config) (*Broker, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
@@ -71,7 +74,7 @@ func New(ctx context.Context, cfg Config) (*Broker, error) {
 		autoCreate: !cfg.NoAutoCreateTopic, autoGroup: !cfg.NoAutoCreateGroup, queueNums: cfg.TopicQueueNums,
 		perm: cfg.Permission, acceptFrom: cfg.AcceptSendFrom, maxSendWait: cfg.MaxSendWait,
 		topicCreated: cfg.TopicCreated, storeReplies: !cfg.NoStoreReply, now: cfg.Now,
-		closing: make(chan struct{}),
+		closing: make(chan struct{}), rejectHalf: cfg.RejectTransactionMessage,
 	}
 	if !cfg.NoClusterProperty {
 		p, err := message.NewProperties(propertyCluster, cfg.Cluster)
@@ -109,6 +112,9 @@ func New(ctx context.Context, cfg Config) (*Broker, error) {
 		return nil, err
 	}
 	b.timers = openTimers(cfg)
+	if b.transactions, err = openTransactions(b, cfg); err != nil {
+		return nil, err
+	}
 	if err := b.announce(ctx); err != nil {
 		return nil, err
 	}
@@ -116,6 +122,7 @@ func New(ctx context.Context, cfg Config) (*Broker, error) {
 	b.stopDelaysRun = deliverWhenDue(b.delays, b.delays.kick, "delayed messages", cfg.Logger)
 	b.stopTimersRun = deliverWhenDue(b.timers, b.timers.kick, "timed messages", cfg.Logger)
 	b.store.SetHeldBack(b.timers.heldBack)
+	b.stopTxRun = b.transactions.run()
 	b.store.SetConsumed(b.consumed)
 	return b, nil
 }
@@ -124,15 +131,20 @@ func New(ctx context.Context, cfg Config) (*Broker, error) {
 func (b *Broker) Name() string { return b.name }
 
 // consumed is the broker's store.Consumed: groups have consumed what they have
-// committed, a message that waits is consumed when it is delivered, and what is left
-// of a deleted topic was consumed by all.
+// committed, a message that waits is consumed when it is delivered, a half message when
+// its transaction has ended, and what is left of a deleted topic was consumed by all.
+// Nobody need consume half messages that were given up.
 func (b *Broker) consumed(topic string, queueID int32) (message.QueueOffset, bool) {
 	switch {
 	case topic == message.ScheduleTopic:
 		return b.delays.consumed(queueID), true
 	case topic == message.TimerTopic:
 		return b.timers.consumed(), true
-	case b.topics.isDeleted(topic):
+	case topic == message.HalfTopic:
+		return message.QueueOffset(b.transactions.saved.Load()), true
+	case topic == protocol.TransactionOpTopic:
+		return message.QueueOffset(b.transactions.savedOps.Load()), true
+	case topic == protocol.TransactionCheckMaxTopic, b.topics.isDeleted(topic):
 		return math.MaxInt64, true
 	}
 	return b.consumedByGroups(topic, queueID)
@@ -172,7 +184,7 @@ func (b *Broker) open() error {
 	return nil
 }
 
-// Close ends the delivery of delayed messages, saves the offsets, leaves the name
+// Close ends the delivery of delayed messages and the questions about transactions, saves the offsets, leaves the name
 // service, and ends pulls that wait.
 // The store stays open. Calls after the first return the same error.
 func (b *Broker) Close() error {
@@ -186,7 +198,7 @@ func (b *Broker) Close() error {
 		b.store.SetConsumed(nil) // what groups go on to is no longer known
 		b.store.SetHeldBack(nil)
 		b.stopOffsetsRun()
-		b.closeErr = errors.Join(err, b.stopDelaysRun(), b.stopTimersRun(), b.offsets.close())
+		b.closeErr = errors.Join(err, b.stopDelaysRun(), b.stopTimersRun(), b.stopTxRun(), b.offsets.close())
 	})
 	return b.closeErr
 }

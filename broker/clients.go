@@ -30,7 +30,7 @@ func (t *clientTable) client(id string) (protocol.Client, bool) {
 
 // producers returns the clients that have a producer of the group, a different
 // one first each time.
-func (t *clientTable) producers(group string) []protocol.Client {
+func (t *clientTable) producers(group string) []protocol.RegisterClientRequest {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var members []protocol.RegisterClientRequest
@@ -45,11 +45,7 @@ func (t *clientTable) producers(group string) []protocol.Client {
 	slices.SortFunc(members, func(a, b protocol.RegisterClientRequest) int { return strings.Compare(a.ClientID, b.ClientID) })
 	t.turn++
 	first := int(t.turn % uint(len(members)))
-	clients := make([]protocol.Client, 0, len(members))
-	for _, c := range slices.Concat(members[first:], members[:first]) {
-		clients = append(clients, c.Client)
-	}
-	return clients
+	return slices.Concat(members[first:], members[:first])
 }
 
 // RegisterClient makes a client known, or replaces what is known about it.
@@ -74,6 +70,9 @@ func (b *Broker) RegisterClient(_ context.Context, req protocol.RegisterClientRe
 		b.clients.byID = map[string]protocol.RegisterClientRequest{}
 	}
 	b.clients.byID[req.ClientID] = req
+	if b.transactions != nil {
+		b.transactions.joined(req.ProducerGroups)
+	}
 	return nil
 }
 

@@ -31,7 +31,7 @@ func TestClientsOfAGroupTakeTurns(t *testing.T) {
 	for range 10 {
 		members := b.clients.producers("orders")
 		require.Len(t, members, 2)
-		first[members[0].(*namedClient).name]++
+		first[members[0].Client.(*namedClient).name]++
 	}
 	require.Equal(t, map[string]int{"a": 5, "b": 5}, first)
 	require.Nil(t, b.clients.producers("nobody"))

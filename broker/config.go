@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -19,6 +20,12 @@ const (
 	DefaultTopicQueueNums        = 4
 	DefaultOffsetPersistInterval = 5 * time.Second
 	DefaultTimerHorizon          = 40 * 24 * time.Hour
+
+	DefaultTransactionTimeout       = 6 * time.Second
+	DefaultTransactionCheckInterval = time.Minute
+	DefaultTransactionCheckMax      = 15
+	DefaultTransactionCheckRate     = 200
+	DefaultTransactionMaxAge        = 72 * time.Hour
 )
 
 // MaxQueueNums limits the queues of a topic on one broker.
@@ -87,6 +94,27 @@ type Config struct {
 	// when zero (RocketMQ's timerMaxDelaySec, which is three days there). Those that
 	// wait already are delivered whatever it is.
 	TimerHorizon time.Duration
+	// RejectTransactionMessage refuses messages in transaction (RocketMQ's
+	// rejectTransactionMessage). Those that are there can still be ended.
+	RejectTransactionMessage bool
+	// TransactionTimeout is how old a half message is when a client of its group is
+	// first asked about it, 6 s when zero (RocketMQ's transactionTimeOut). The pauses
+	// before further questions are five times longer each, up to
+	// TransactionCheckInterval, a minute when zero.
+	TransactionTimeout       time.Duration
+	TransactionCheckInterval time.Duration
+	// TransactionCheckMax is how many questions are asked about a half message, 15
+	// when zero. When the last one brought no end either, the message is given up: it goes
+	// to protocol.TransactionCheckMaxTopic. A question that no client took is none.
+	// They are counted in memory, and in the record when it is rolled forward: after
+	// a restart the count may be lower.
+	TransactionCheckMax int
+	// TransactionCheckRate bounds the questions to one client in a second, 200 when zero.
+	TransactionCheckRate int
+	// TransactionMaxAge is how old a half message is when it is given up whatever was
+	// asked, 72 h when zero (RocketMQ's fileReservedTime). Time in which no broker
+	// ran does not count.
+	TransactionMaxAge time.Duration
 
 	// Now is the clock, time.Now when nil.
 	Now func() time.Time
@@ -114,6 +142,11 @@ func (c Config) withDefaults() Config {
 	if c.TimerHorizon == 0 {
 		c.TimerHorizon = DefaultTimerHorizon
 	}
+	c.TransactionTimeout = cmp.Or(c.TransactionTimeout, DefaultTransactionTimeout)
+	c.TransactionCheckInterval = cmp.Or(c.TransactionCheckInterval, DefaultTransactionCheckInterval)
+	c.TransactionCheckMax = cmp.Or(c.TransactionCheckMax, DefaultTransactionCheckMax)
+	c.TransactionCheckRate = cmp.Or(c.TransactionCheckRate, DefaultTransactionCheckRate)
+	c.TransactionMaxAge = cmp.Or(c.TransactionMaxAge, DefaultTransactionMaxAge)
 	if c.Now == nil {
 		c.Now = time.Now
 	}
@@ -137,9 +170,21 @@ func (c Config) validate() error {
 	if c.TopicQueueNums < 1 || c.TopicQueueNums > MaxQueueNums {
 		errs = append(errs, queueNumsError("Config.TopicQueueNums", c.TopicQueueNums))
 	}
-	for name, d := range map[string]time.Duration{"OffsetPersistInterval": c.OffsetPersistInterval, "MaxSendWait": c.MaxSendWait} {
-		if d < 0 {
-			errs = append(errs, &message.LimitError{Field: "Config." + name + " (negative)", Value: int64(d), Unit: "ns"})
+	for _, f := range [...]struct {
+		name, unit string
+		value      int64
+	}{
+		{"OffsetPersistInterval", "ns", int64(c.OffsetPersistInterval)},
+		{"MaxSendWait", "ns", int64(c.MaxSendWait)},
+		{"TimerHorizon", "ns", int64(c.TimerHorizon)},
+		{"TransactionTimeout", "ns", int64(c.TransactionTimeout)},
+		{"TransactionCheckInterval", "ns", int64(c.TransactionCheckInterval)},
+		{"TransactionCheckMax", "questions", int64(c.TransactionCheckMax)},
+		{"TransactionCheckRate", "questions", int64(c.TransactionCheckRate)},
+		{"TransactionMaxAge", "ns", int64(c.TransactionMaxAge)},
+	} {
+		if f.value < 0 {
+			errs = append(errs, &message.LimitError{Field: "Config." + f.name + " (negative)", Value: f.value, Unit: f.unit})
 		}
 	}
 	if c.Permission&^(protocol.PermReadWrite|protocol.PermInherit) != 0 {

@@ -117,7 +117,7 @@ func keyOfSend(topic string, flag message.SysFlag, p message.Properties) (unique
 		strings.HasPrefix(topic, protocol.RetryPrefix) || strings.HasPrefix(topic, protocol.DeadLetterPrefix) {
 		return uniqueKey{}, false
 	}
-	if half, _ := p.Get(propertyTransaction); strings.EqualFold(half, "true") {
+	if half, _ := p.Get(protocol.PropertyTransaction); strings.EqualFold(half, "true") {
 		return uniqueKey{}, false
 	}
 	return newUniqueKey(topic, key), true
@@ -129,7 +129,7 @@ func keyOfSend(topic string, flag message.SysFlag, p message.Properties) (unique
 func keyOfRecord(topic string, flag message.SysFlag, p message.Properties) (uniqueKey, bool) {
 	realTopic, moved := p.Get(message.PropertyRealTopic)
 	switch waiting := protocol.IsSystemTopic(topic); {
-	case topic == halfTopic, waiting != moved:
+	case topic == message.HalfTopic, waiting != moved:
 		return uniqueKey{}, false
 	case waiting:
 		topic = realTopic

@@ -468,7 +468,7 @@ func TestKeyOfRecord(t *testing.T) {
 		{"waiting retry", message.ScheduleTopic, 0, "UNIQ_KEY\x01U\x02REAL_TOPIC\x01%RETRY%g", ""},
 		{"retry", "%RETRY%g", 0, "UNIQ_KEY\x01U", ""},
 		{"dead letter", "%DLQ%g", 0, "UNIQ_KEY\x01U", ""},
-		{"half", halfTopic, 0, "UNIQ_KEY\x01U\x02TRAN_MSG\x01true\x02REAL_TOPIC\x01orders", ""},
+		{"half", message.HalfTopic, 0, "UNIQ_KEY\x01U\x02TRAN_MSG\x01true\x02REAL_TOPIC\x01orders", ""},
 		{"committed", "orders", message.TransactionCommit, "UNIQ_KEY\x01U", ""},
 		{"filler", "POCKETMQ_FILLER", message.TransactionRollback, "UNIQ_KEY\x01U", ""},
 		{"trace", protocol.TraceTopic, 0, "UNIQ_KEY\x01U", ""},

@@ -1,17 +1,19 @@
 // Package broker is RocketMQ's broker in process: it owns a store's topics, groups
-// and consumer offsets, admits messages, delivers delayed and timed ones, hands
-// replies to the clients that asked, and serves pulls that wait for messages.
-// Broker implements protocol.Broker; NameService
+// and consumer offsets, admits messages, delivers delayed and timed ones, ends
+// transactions and asks about those of whose end nobody speaks, hands replies to the
+// clients that asked, and serves pulls that wait for messages. Broker implements
+// protocol.Broker; NameService
 // implements protocol.NameService for brokers of one process.
 //
 // Laws of the package:
 //
 //   - A topic is on disk before its first message is.
-//   - Nothing is stored that would not be delivered: transactions are refused,
-//     because this version does not serve them.
+//   - Nothing is stored that would not be delivered.
 //   - A delayed message is delivered when it is due, not before, and once: also
 //     after a crash, if what config/delayOffset.json says came from this broker.
 //     So is one with a time of its own, unless it was cancelled before.
+//   - A message in transaction is delivered when that is committed, and once: also
+//     after a crash. None is forgotten: it is committed, rolled back, or given up.
 //   - A message that was sent again within Config.Dedup is stored once, and never taken
 //     for known without reading the one that is there.
 //   - Offsets may be lost back to the last save, so messages may come twice.

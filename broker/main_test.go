@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -8,12 +9,18 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/pocketmq/pocketmq/internal/crashfs"
 	"github.com/pocketmq/pocketmq/message"
 	"github.com/pocketmq/pocketmq/protocol"
 	"github.com/pocketmq/pocketmq/store"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if err := os.Setenv("TMPDIR", crashfs.Dir()); err != nil { // where files cost least
+		panic(err)
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // openStore opens a small store that lives as long as the test.
 func openStore(t *testing.T, dir string) *store.DefaultMessageStore {

@@ -66,8 +66,14 @@ func TestBrokerNamesDiffer(t *testing.T) {
 }
 
 func TestConfigRefuses(t *testing.T) {
-	_, err := New(t.Context(), Config{Cluster: "a b", TopicQueueNums: -1, OffsetPersistInterval: -1})
-	for _, text := range []string{"Config.Store", "Config.Cluster", "Config.TopicQueueNums", "Config.OffsetPersistInterval"} {
+	_, err := New(t.Context(), Config{Cluster: "a b", TopicQueueNums: -1, OffsetPersistInterval: -1,
+		TransactionTimeout: -1, TransactionCheckInterval: -1, TransactionCheckMax: -1, TransactionCheckRate: -1, TransactionMaxAge: -1,
+	})
+	for _, text := range []string{
+		"Config.Store", "Config.Cluster", "Config.TopicQueueNums", "Config.OffsetPersistInterval",
+		"Config.TransactionTimeout", "Config.TransactionCheckInterval", "Config.TransactionCheckMax (negative): -1",
+		"Config.TransactionCheckRate", "Config.TransactionMaxAge",
+	} {
 		require.ErrorContains(t, err, text)
 	}
 }

@@ -174,6 +174,8 @@ var errGone = errors.New("no longer in the store")
 func (b *Broker) checkReadQueue(topic string, queueID int32) error {
 	cfg, ok := b.topics.get(topic)
 	switch {
+	case topic == message.HalfTopic, topic == protocol.TransactionOpTopic: // RocketMQ puts them into the table
+		return refuse(protocol.NoPermission, "topic "+topic+" is the broker's own", nil)
 	case !ok:
 		return topicNotExist(topic)
 	case !cfg.Perm.Readable():

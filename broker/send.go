@@ -13,8 +13,7 @@ import (
 )
 
 const (
-	propertyCluster     = protocol.PropertyCluster
-	propertyTransaction = "TRAN_MSG"
+	propertyCluster = protocol.PropertyCluster
 )
 
 // SendMessage stores one message. The broker removes the property WAIT, obeys
@@ -63,12 +62,11 @@ func (b *Broker) put(ctx context.Context, req *protocol.SendMessageRequest, inne
 		QueueOffset:    res.QueueOffset,
 		StoreTimestamp: res.StoreTimestamp,
 	}
+	b.noteStored(inner, &res, req.ClientID)
 	switch inner.Topic { // while a message waits, its client hears of the queue that it asked for
-	case message.ScheduleTopic:
-		b.delays.parkedAt(inner, &res)
+	case message.ScheduleTopic, message.HalfTopic:
 		resp.QueueID = req.QueueID
 	case message.TimerTopic:
-		b.timers.parkedAt(inner, &res)
 		resp.QueueID, resp.RecallHandle = req.QueueID, recallHandle(b.name, inner, resp.MessageID)
 	}
 	return resp, err
@@ -92,6 +90,7 @@ func (b *Broker) SendMessageBatch(ctx context.Context, req protocol.SendMessageB
 	if !code.Stored() {
 		return protocol.SendMessageBatchResponse{Code: code}, err
 	}
+	b.noteStored(&inner, &res, "")
 	return protocol.SendMessageBatchResponse{
 		Code:           code,
 		StoreHost:      res.StoreHost,
@@ -136,7 +135,7 @@ func (b *Broker) admit(ctx context.Context, req *protocol.SendMessageRequest) (m
 	}
 	waiting := inner
 	if err == nil {
-		waiting, err = b.park(inner)
+		waiting, err = b.stage(inner)
 	}
 	asked := req.QueueID
 	switch {
@@ -147,9 +146,9 @@ func (b *Broker) admit(ctx context.Context, req *protocol.SendMessageRequest) (m
 		err = b.place(ctx, req, &inner)
 	}
 	if err == nil && asked < 0 { // only now it has a queue
-		waiting, err = b.park(inner)
+		waiting, err = b.stage(inner)
 	}
-	waiting.SysFlag = inner.SysFlag // place changes nothing else
+	waiting.SysFlag = inner.SysFlag.WithTransaction(message.TransactionNone) // place changes nothing else
 	return waiting, err
 }
 
@@ -178,6 +177,9 @@ func (b *Broker) park(inner message.MessageExtBrokerInner) (message.MessageExtBr
 // admitBatch is admit for a batch.
 func (b *Broker) admitBatch(ctx context.Context, req *protocol.SendMessageRequest) (message.MessageExtBrokerInner, error) {
 	inner, err := b.prepare(ctx, req)
+	if err == nil && inner.SysFlag.Transaction() != message.TransactionNone {
+		err = halfInBatch()
+	}
 	if err == nil {
 		err = b.admitElements(&inner)
 	}
@@ -193,15 +195,17 @@ func (b *Broker) prepare(ctx context.Context, req *protocol.SendMessageRequest) 
 	if err := b.acceptSend(ctx); err != nil {
 		return inner, err
 	}
-	if t := req.SysFlag.Transaction(); t != message.TransactionNone {
-		return inner, notServed("transactions", "sysFlag", strconv.Itoa(int(t)))
-	}
 	scan, err := scanProperties(req.Message.Properties)
 	if err != nil {
 		return inner, err
 	}
 	if len(req.Message.Body) == 0 {
 		return inner, refuse(protocol.MessageIllegal, "", &message.IllegalError{Field: "body", Reason: "is empty"})
+	}
+	if t := req.SysFlag.Transaction(); t != message.TransactionNone && !scan.half {
+		return inner, refuse(protocol.MessageIllegal, "", &message.IllegalError{
+			Field: "sysFlag", Value: strconv.Itoa(int(t)), Reason: "says that the message is in transaction, and its property TRAN_MSG does not",
+		})
 	}
 	if n, most := len(req.Message.Body), b.store.MaxBodySize(); n > most {
 		return inner, refuse(protocol.MessageIllegal, "", &message.LimitError{Field: "body", Limit: int64(most), Value: int64(n)})
@@ -212,6 +216,9 @@ func (b *Broker) prepare(ctx context.Context, req *protocol.SendMessageRequest) 
 	inner.Properties, err = b.storedProperties(req.Message.Properties, scan)
 	inner.NoWait = scan.noWait
 	inner.SysFlag = req.SysFlag
+	if scan.half {
+		inner.SysFlag = inner.SysFlag.WithTransaction(message.TransactionPrepared) // see stage
+	}
 	inner.BornTimestamp = req.BornTimestamp
 	inner.BornHost = req.BornHost
 	if !req.BornHost.Addr.IsValid() {
@@ -246,6 +253,7 @@ func (b *Broker) place(ctx context.Context, req *protocol.SendMessageRequest, in
 // scanned is what the broker wants to know about properties.
 type scanned struct {
 	wait, noWait, cluster bool // WAIT is there; WAIT=false; CLUSTER is there
+	half                  bool // TRAN_MSG=true
 }
 
 // scanProperties reads them once, and refuses what asks for a delivery that
@@ -258,10 +266,8 @@ func scanProperties(p message.Properties) (scanned, error) {
 			s.wait, s.noWait = true, strings.EqualFold(value, "false")
 		case propertyCluster:
 			s.cluster = true
-		case propertyTransaction:
-			if strings.EqualFold(value, "true") {
-				return s, notServed("transactions", name, value)
-			}
+		case protocol.PropertyTransaction:
+			s.half = strings.EqualFold(value, "true")
 		}
 	}
 	return s, nil
@@ -276,8 +282,12 @@ func (b *Broker) admitElements(batch *message.MessageExtBrokerInner) error {
 		if err != nil {
 			return refuse(protocol.MessageIllegal, "", err)
 		}
-		if _, err := scanProperties(e.Properties); err != nil {
+		scan, err := scanProperties(e.Properties)
+		if err != nil {
 			return err
+		}
+		if scan.half {
+			return halfInBatch()
 		}
 		if err := b.notDelayed(e.Properties); err != nil {
 			return err
@@ -287,6 +297,10 @@ func (b *Broker) admitElements(batch *message.MessageExtBrokerInner) error {
 		}
 	}
 	return nil
+}
+
+func halfInBatch() error {
+	return refuse(protocol.MessageIllegal, "", &message.IllegalError{Field: "property TRAN_MSG", Value: "true", Reason: "does not go with a batch"})
 }
 
 // notDelayed refuses delays: a batch is stored as a whole, at once.

@@ -61,13 +61,13 @@ func (b *Broker) SendMessageBack(ctx context.Context, req protocol.SendMessageBa
 	if !code.Stored() {
 		return refuse(protocol.SystemError, res.Status.String(), err)
 	}
-	b.delays.parkedAt(&inner, &res)
+	b.noteStored(&inner, &res, "")
 	return nil
 }
 
 // sentBack is a message with what tells where it came from.
 func sentBack(m message.MessageExt) (message.MessageExtBrokerInner, error) {
-	p := m.Properties.Without(message.PropertyCRC32).Without(propertyTransaction).WithoutTimer()
+	p := m.Properties.Without(message.PropertyCRC32).Without(protocol.PropertyTransaction).WithoutTimer()
 	var err error
 	for _, nv := range [...][2]string{
 		{protocol.PropertyRetryTopic, m.Topic},

@@ -63,7 +63,7 @@ func TestRetryTimetable(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, protocol.TopicConfig{Name: topic, ReadQueueNums: 1, WriteQueueNums: 1, Perm: protocol.PermReadWrite}, cfg)
 		}
-		require.Empty(t, bodies(t, s, halfTopic, 0))
+		require.Empty(t, bodies(t, s, message.HalfTopic, 0))
 		require.NoError(t, b.Close())
 		require.NoError(t, s.Close())
 	})

@@ -110,8 +110,8 @@ func TestTimedMessagesAreNotMovedInVain(t *testing.T) {
 	}
 }
 
-// heap is what is in use.
-func heap() int64 {
+// heapInUse is what is in use.
+func heapInUse() int64 {
 	var m runtime.MemStats
 	runtime.GC()
 	runtime.GC()
@@ -134,7 +134,7 @@ func testManyTimers(t *testing.T, n int) {
 	}
 	b := open()
 	createTopic(t, b, "orders", 1)
-	before := heap()
+	before := heapInUse()
 	for i := range n {
 		at := clock + 1000 + int64(i)*7919%int64(n) // in no order
 		p := message.Properties(fmt.Sprintf("UNIQ_KEY\x01%032d\x02TIMER_DELIVER_MS\x01%d", i, at))
@@ -148,7 +148,7 @@ func testManyTimers(t *testing.T, n int) {
 	}
 	first := firstPage()
 	require.Equal(t, n, b.timers.state.index.len())
-	used := heap() - before
+	used := heapInUse() - before
 	t.Logf("%d timers: %d bytes of heap, %d each", n, used, used/int64(n))
 	require.Less(t, used, 100*int64(n)+1<<20)
 	require.NoError(t, b.Close())
@@ -157,12 +157,12 @@ func testManyTimers(t *testing.T, n int) {
 	info, err := os.Stat(filepath.Join(dir, "pocketmq", timerFile))
 	require.NoError(t, err)
 	require.EqualValues(t, 16+timerFileHeader+timerFileEntry*n, info.Size())
-	before = heap()
+	before = heapInUse()
 	b = open()
 	require.Equal(t, first, firstPage())
 	require.Zero(t, b.timers.records, "records of the log that were read")
 	require.Zero(t, b.timers.parks, "records of the topic that were read")
-	require.Less(t, heap()-before, 100*int64(n)+1<<20)
+	require.Less(t, heapInUse()-before, 100*int64(n)+1<<20)
 	require.Equal(t, n, b.timers.state.index.len())
 	require.NoError(t, b.Close())
 	again, err := os.Stat(filepath.Join(dir, "pocketmq", timerFile))

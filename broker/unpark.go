@@ -55,7 +55,7 @@ func delivery(m message.MessageExt) (message.MessageExtBrokerInner, error) {
 	switch {
 	case topic == "" || err != nil:
 		return message.MessageExtBrokerInner{}, fmt.Errorf("%w: property REAL_TOPIC is %q, REAL_QID %q", errUndeliverable, topic, queue)
-	case topic == message.ScheduleTopic || topic == message.TimerTopic || topic == halfTopic:
+	case topic == message.ScheduleTopic || topic == message.TimerTopic || topic == message.HalfTopic: // nothing is delivered there
 		return message.MessageExtBrokerInner{}, fmt.Errorf("%w: property REAL_TOPIC is %q", errUndeliverable, topic)
 	}
 	m.Topic, m.QueueID = topic, int32(id)
@@ -63,9 +63,6 @@ func delivery(m message.MessageExt) (message.MessageExtBrokerInner, error) {
 	m.PreparedTransactionOffset = 0
 	return message.MessageExtBrokerInner{MessageExt: m, NoWait: true}, nil
 }
-
-// halfTopic is where messages in transaction wait. Nothing is delivered there.
-const halfTopic = "RMQ_SYS_TRANS_HALF_TOPIC"
 
 // refused is the error of a put that stored nothing. What the store can not take
 // for what it is can not be delivered.

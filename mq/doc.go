@@ -10,6 +10,8 @@
 //   - A consumer gets every message of its queues at least once, in the order
 //     of each queue, with its checksum verified. What can not be delivered is
 //     an error with its position, never a silent gap; the consumer goes on.
+//   - A message in transaction is seen by nobody unless its sender says so, at once or
+//     when a broker asks.
 //   - Producers of one InstanceName are one client to the brokers: it has a client
 //     id, at most one producer of each group, and keeps itself known to all brokers
 //     from its first producer to its last, so that they can ask it things and hand

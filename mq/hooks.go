@@ -80,7 +80,7 @@ func typeOf(p message.Properties) MessageType {
 		case message.PropertyDelayLevel, propertyStartDeliverTime, message.PropertyTimerDeliverMillis,
 			message.PropertyTimerDelayMillis, message.PropertyTimerDelaySeconds:
 			return MessageDelay
-		case propertyTransaction:
+		case protocol.PropertyTransaction:
 			if strings.EqualFold(value, "true") {
 				t = MessageHalf
 			}
@@ -89,10 +89,7 @@ func typeOf(p message.Properties) MessageType {
 	return t
 }
 
-const (
-	propertyStartDeliverTime = "__STARTDELIVERTIME"
-	propertyTransaction      = "TRAN_MSG"
-)
+const propertyStartDeliverTime = "__STARTDELIVERTIME"
 
 // hooks are what a producer calls for each attempt.
 type hooks struct {

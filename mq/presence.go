@@ -121,6 +121,14 @@ func (p *presence) register(ctx context.Context, data protocol.BrokerData) error
 	return nil
 }
 
+// broker is one at which the client is registered.
+func (p *presence) broker(name string) (protocol.Broker, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	r, ok := p.known[name]
+	return r.broker, ok
+}
+
 // update tells all brokers anew who the client is.
 func (p *presence) update(ctx context.Context) {
 	p.forget()

@@ -494,6 +494,7 @@ func (p *Producer) sendBy(ctx context.Context, a *attempts) (SendResult, error) 
 func (p *Producer) request(topic string, now time.Time) protocol.SendMessageRequest {
 	return protocol.SendMessageRequest{
 		Group:                 p.ns.wrap(p.group),
+		ClientID:              p.instance.key.id,
 		Message:               message.Message{Topic: p.ns.wrap(topic)},
 		UnitMode:              p.unitMode,
 		BornTimestamp:         now.UnixMilli(),

@@ -256,13 +256,13 @@ func TestRequestOutcomes(t *testing.T) {
 			require.ErrorIs(t, err, context.Canceled)
 		})
 		t.Run(name+", not sent", func(t *testing.T) {
-			err := request(t.Context(), text(t, "t", "x", "TRAN_MSG", "true"))
+			err := request(t.Context(), text(t, "t", "x", "TIMER_DELAY_SEC", "soon"))
 			var e *RequestError
 			var send *SendError
 			require.ErrorAs(t, err, &e)
 			require.ErrorAs(t, err, &send)
 			require.Equal(t, 1, send.Attempts)
-			require.Equal(t, protocol.RequestCodeNotSupported, CodeOf(err))
+			require.Equal(t, protocol.MessageIllegal, CodeOf(err))
 		})
 		t.Run(name+", illegal", func(t *testing.T) {
 			require.ErrorIs(t, request(t.Context(), nil), message.ErrIllegal)

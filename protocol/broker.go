@@ -47,6 +47,7 @@ type Broker interface {
 	ListTopics(ctx context.Context) ([]TopicConfig, error)
 
 	Retries
+	Transactions
 	Clients
 	Timers
 	Replies
@@ -56,6 +57,7 @@ type Broker interface {
 // SendMessageRequest is one message on its way to a queue.
 type SendMessageRequest struct {
 	Group         string
+	ClientID      string          // as in RegisterClientRequest; empty for a client that is not registered
 	Message       message.Message // the body is not kept beyond the call
 	QueueID       int32           // negative: one of the broker's choice
 	SysFlag       message.SysFlag

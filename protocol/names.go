@@ -17,13 +17,10 @@ const (
 	RetryPrefix      = "%RETRY%"
 	DeadLetterPrefix = "%DLQ%"
 
-	halfTopic         = "RMQ_SYS_TRANS_HALF_TOPIC"
-	opTopic           = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
-	checkMaxTimeTopic = "TRANS_CHECK_MAX_TIME_TOPIC"
-	selfTestTopic     = "SELF_TEST_TOPIC"
-	benchmarkTopic    = "BenchmarkTest"
-	movedTopic        = "OFFSET_MOVED_EVENT"
-	systemPrefix      = "rmq_sys_"
+	selfTestTopic  = "SELF_TEST_TOPIC"
+	benchmarkTopic = "BenchmarkTest"
+	movedTopic     = "OFFSET_MOVED_EVENT"
+	systemPrefix   = "rmq_sys_"
 
 	// MaxGroupLength limits the names of groups, in bytes.
 	MaxGroupLength = 255
@@ -44,7 +41,7 @@ func CheckGroup(group string) error { return checkName("group", group, MaxGroupL
 // 4.9.8, and the topic of timed messages.
 func CheckSendTopic(topic string) error {
 	switch topic {
-	case message.ScheduleTopic, message.TimerTopic, halfTopic, opTopic, checkMaxTimeTopic, selfTestTopic, movedTopic:
+	case message.ScheduleTopic, message.TimerTopic, message.HalfTopic, TransactionOpTopic, TransactionCheckMaxTopic, selfTestTopic, movedTopic:
 		return &message.IllegalError{Field: "topic", Value: topic, Reason: "is reserved: sending to it is forbidden"}
 	}
 	return nil
@@ -53,7 +50,7 @@ func CheckSendTopic(topic string) error {
 // IsSystemTopic reports whether a broker makes the topic for itself.
 func IsSystemTopic(topic string) bool {
 	switch topic {
-	case TemplateTopic, message.ScheduleTopic, halfTopic, opTopic, checkMaxTimeTopic, selfTestTopic,
+	case TemplateTopic, message.ScheduleTopic, message.HalfTopic, TransactionOpTopic, TransactionCheckMaxTopic, selfTestTopic,
 		benchmarkTopic, TraceTopic, movedTopic:
 		return true
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/pocketmq/pocketmq/commitlog"
@@ -32,9 +33,11 @@ type Consumed func(topic string, queueID int32) (message.QueueOffset, bool)
 // SetConsumed tells the store what the consumer groups have consumed; nil ends
 // that. See Retention.Groups: as long as nothing is known, nothing counts as
 // consumed. A queue of message.ScheduleTopic or message.TimerTopic is consumed up
-// to what was delivered: messages that wait are not removed, for no reason and
-// whatever Retention.Groups says, while f is there to tell of them. The store calls f from a goroutine of its own, once for each queue,
-// when it looks for something to remove. f must not call the store.
+// to what was delivered, and the one of message.HalfTopic up to the first message
+// whose transaction is open: what waits there is not removed, for no reason and
+// whatever Retention.Groups says, while f is there to tell of it. The store calls f
+// from a goroutine of its own, once for each queue, when it looks for something to
+// remove. f must not call the store.
 func (s *DefaultMessageStore) SetConsumed(f Consumed) {
 	if f == nil {
 		s.consumed.Store(nil)
@@ -147,11 +150,11 @@ func (s *DefaultMessageStore) situation(c cleaning) situation {
 		sit.consumed = s.consumedTo(dispatched)
 		sit.bound = min(sit.bound, sit.consumed)
 	} else if consumed != nil {
-		sit.bound = min(sit.bound, s.deliveredTo(*consumed, message.ScheduleTopic, dispatched))
+		sit.bound = min(sit.bound, s.deliveredTo(*consumed, dispatched, message.ScheduleTopic, message.HalfTopic))
 	}
 	sit.untimed = sit.bound
 	if consumed != nil {
-		sit.bound = min(sit.bound, s.deliveredTo(*consumed, message.TimerTopic, dispatched))
+		sit.bound = min(sit.bound, s.deliveredTo(*consumed, dispatched, message.TimerTopic))
 	}
 	if r.MaxAge > 0 {
 		sit.now = s.cfg.Now()
@@ -194,12 +197,12 @@ func (s *DefaultMessageStore) consumedTo(dispatched message.LogOffset) message.L
 	return to
 }
 
-// deliveredTo is the log offset before which every message that waited in the topic
-// was delivered; none if all were.
-func (s *DefaultMessageStore) deliveredTo(consumed Consumed, topic string, none message.LogOffset) message.LogOffset {
+// deliveredTo is the log offset before which nothing waits in the topics any more;
+// none if nothing does.
+func (s *DefaultMessageStore) deliveredTo(consumed Consumed, none message.LogOffset, topics ...string) message.LogOffset {
 	to := none
 	for _, q := range s.queues.All() {
-		if q.Topic != topic {
+		if !slices.Contains(topics, q.Topic) {
 			continue
 		}
 		if _, err := consumequeue.Find(s.queues, q.Topic, q.ID); err != nil { // it opens the queue

@@ -166,10 +166,18 @@ func (s *DefaultMessageStore) diskHealth(h *Health) {
 }
 
 // roomWithinLimits reports whether the store's own limits leave room for another
-// file.
+// file. One may be there already, that nothing was written to yet: the log makes it as
+// soon as it may.
 func (s *DefaultMessageStore) roomWithinLimits() bool {
+	if s.disk.full.Load() {
+		return false
+	}
 	size := s.log.FileSize()
-	return !s.disk.full.Load() && (s.cfg.MaxBytes == 0 || s.bytesStored()+size+derivedRoom(size) <= s.cfg.MaxBytes)
+	if s.cfg.MaxBytes == 0 || s.bytesStored()+size+derivedRoom(size) <= s.cfg.MaxBytes {
+		return true
+	}
+	files := s.log.FileList()
+	return len(files) > 0 && int64(files[len(files)-1].End-s.log.Visible()) >= size
 }
 
 // spaceWanted is how much free space a store in good health has: room for two

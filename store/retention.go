@@ -55,7 +55,8 @@ type GroupRule uint8
 
 const (
 	// IgnoreGroups removes without looking at groups. Delayed messages that are
-	// not delivered yet are kept all the same: see SetConsumed.
+	// not delivered yet, and messages whose transaction is open, are kept all the
+	// same: see SetConsumed.
 	IgnoreGroups GroupRule = iota
 	// KeepUnconsumed removes nothing that a registered group has not consumed,
 	// for no reason: neither age nor a full disk, nor DropOldest or RemoveBefore.

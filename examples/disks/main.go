@@ -86,6 +86,9 @@ func run(ctx context.Context, dir string, out io.Writer) (err error) {
 	}
 	// What was consumed can go. Retention.Groups would have it done without asking.
 	full := node.Disks()[1].Store
+	if err := full.WaitDispatched(ctx, full.MaxOffset()); err != nil {
+		return err
+	}
 	if _, err := full.RemoveBefore(ctx, full.MaxOffset()); err != nil {
 		return err
 	}
@@ -132,8 +135,11 @@ func (d *demo) send(ctx context.Context, n int) error {
 
 // sendUntilUsed sends until a disk has got one more message.
 func (d *demo) sendUntilUsed(ctx context.Context, i int) error {
-	s := d.node.Disks()[i].Store
-	for before := s.MaxOffset(); s.MaxOffset() == before; {
+	disk := d.node.Disks()[i]
+	for before, sent := disk.Store.MaxOffset(), 0; disk.Store.MaxOffset() == before; sent++ {
+		if sent == 20_000 {
+			return fmt.Errorf("%s is not used", disk.Dir)
+		}
 		if err := d.send(ctx, 1); err != nil {
 			return err
 		}
