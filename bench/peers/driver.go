@@ -1,0 +1,70 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"regexp"
+)
+
+// row is one line of a table: one peer in one group, with all its repetitions.
+type row struct {
+	peer     peer
+	workload workload
+	promise  promise
+	results  []result
+}
+
+// name is what -only looks at.
+func (r row) name() string { return fmt.Sprintf("%s/%s/%s", r.peer.name, r.workload.name, r.promise) }
+
+// selectRows returns what there is to measure, without results.
+func selectRows(only string) ([]*row, error) {
+	expr, err := regexp.Compile(only)
+	if err != nil {
+		return nil, fmt.Errorf("-only: %w", err)
+	}
+	var rows []*row
+	for _, w := range workloads {
+		for _, pr := range w.promises {
+			for _, p := range peers {
+				r := &row{peer: p, workload: w, promise: pr}
+				if w.takes(p, pr) && expr.MatchString(r.name()) {
+					rows = append(rows, r)
+				}
+			}
+		}
+	}
+	if len(rows) == 0 {
+		return nil, fmt.Errorf("-only %s: no peer/workload/promise matches", only)
+	}
+	return rows, nil
+}
+
+// measureAll measures every row once in each repetition.
+func measureAll(ctx context.Context, opts options) ([]*row, error) {
+	rows, err := selectRows(opts.only)
+	if err != nil {
+		return nil, err
+	}
+	for n := range opts.runs {
+		for i, r := range rows {
+			settle(ctx)
+			result, err := inChild(ctx, spec{
+				Peer: r.peer.name, Workload: r.workload.name, Promise: r.promise, Bytes: opts.bytes, Limit: opts.limit,
+			}, opts.dir)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", r.name(), err)
+			}
+			r.results = append(r.results, result)
+			fmt.Fprintf(os.Stderr, "repetition %d of %d, %d of %d: %s: %s messages/s\n",
+				n+1, opts.runs, i+1, len(rows), r.name(), formatRate(result.drainedRate()))
+		}
+	}
+	return rows, nil
+}
+
+// settle has the system write what the measurement before left behind, so that
+// it does not disturb the next. Where there is no such program nothing is lost but that.
+func settle(ctx context.Context) { _ = exec.CommandContext(ctx, "sync").Run() }
