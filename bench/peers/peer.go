@@ -76,6 +76,14 @@ func (p peer) weakest() promise {
 	return powerLoss
 }
 
+// leftOfBatch says what a kill amid a batch may leave of it.
+func (p peer) leftOfBatch() string {
+	if p.atomic {
+		return "all or nothing"
+	}
+	return "perhaps a part"
+}
+
 // drained is for those whose messages can be read when Put returns.
 type drained struct{}
 

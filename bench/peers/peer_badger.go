@@ -12,7 +12,7 @@ var badgerDB = peer{
 	module: "github.com/dgraph-io/badger/v4",
 	gives: map[promise]string{
 		processCrash: "`SyncWrites: false`, the default: its log is written through mapped memory",
-		powerLoss:    "`SyncWrites: true`; writers share syncs",
+		powerLoss:    "`SyncWrites: true`; each transaction is synced for itself",
 	},
 	batch:  "one transaction: atomic",
 	atomic: true,

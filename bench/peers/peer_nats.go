@@ -24,7 +24,7 @@ var natsJetStream = peer{
 	batch: "atomic publish (`AllowAtomicPublish`): seen as a whole",
 	notes: "Server in this process, connected in process, without a socket; one stream with file storage and one replica. " +
 		"A put is a publish that waits for its acknowledgement, as that is when the promise holds. " +
-		"A read is `Fetch` of 32 from a pull consumer that acknowledges nothing.",
+		"A read is `Messages` of a pull consumer that acknowledges nothing; it asks for up to 500 messages ahead, its default.",
 	open: openNATS,
 }
 
@@ -121,7 +121,7 @@ func (q *natsQueue) commit(m *nats.Msg, size int) error {
 	return nil
 }
 
-func (q *natsQueue) ReadAll(batch int, yield func([]byte) error) error {
+func (q *natsQueue) ReadAll(_ int, yield func([]byte) error) error {
 	ctx := context.Background()
 	info, err := q.stream.Info(ctx)
 	if err != nil {
@@ -131,32 +131,21 @@ func (q *natsQueue) ReadAll(batch int, yield func([]byte) error) error {
 	if err != nil {
 		return err
 	}
-	for left := info.State.Msgs; left > 0; {
-		n, err := fetchNATS(consumer, min(batch, int(left)), yield)
+	messages, err := consumer.Messages()
+	if err != nil {
+		return err
+	}
+	defer messages.Stop()
+	for range info.State.Msgs {
+		m, err := messages.Next(jetstream.NextMaxWait(natsTimeout))
 		if err != nil {
 			return err
 		}
-		left -= uint64(n)
-	}
-	return nil
-}
-
-func fetchNATS(consumer jetstream.Consumer, batch int, yield func([]byte) error) (int, error) {
-	r, err := consumer.Fetch(batch, jetstream.FetchMaxWait(natsTimeout))
-	if err != nil {
-		return 0, err
-	}
-	n := 0
-	for m := range r.Messages() {
-		n++
-		if err == nil {
-			err = yield(m.Data())
+		if err := yield(m.Data()); err != nil {
+			return err
 		}
 	}
-	if err == nil && n == 0 {
-		err = errors.New("nothing comes")
-	}
-	return n, errors.Join(err, r.Error())
+	return nil
 }
 
 func (q *natsQueue) Close() error {

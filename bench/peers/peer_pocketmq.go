@@ -157,7 +157,7 @@ func (q *producerQueue) PutBatch(bodies [][]byte) error {
 
 func (q *producerQueue) Drain() error { return (&storeQueue{q.node.Store()}).Drain() }
 
-func (q *producerQueue) ReadAll(batch int, yield func([]byte) error) error {
+func (q *producerQueue) ReadAll(_ int, yield func([]byte) error) error {
 	ctx := context.Background()
 	r, err := q.node.NewReader(ctx, mq.ReaderConfig{Topic: benchTopic})
 	if err != nil {

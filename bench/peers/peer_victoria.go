@@ -10,14 +10,15 @@ import (
 )
 
 var victoriaQueue = peer{
-	name:   "VictoriaMetrics persistentqueue",
+	name:   "VictoriaMetrics",
 	module: "github.com/VictoriaMetrics/VictoriaMetrics",
 	gives: map[promise]string{
 		memoryOnly: "always: blocks are held in memory, or written through a buffer that is flushed once a second",
 	},
 	removes: true,
-	notes:   "100 blocks in memory, as there is no reader that takes them at once. A read is `MustReadBlock`.",
-	open:    openVictoria,
+	notes: "Its `lib/persistentqueue`, as a `FastQueue`. " +
+		"100 blocks in memory, as there is no reader that takes them at once. A read is `MustReadBlock`.",
+	open: openVictoria,
 }
 
 type victoriaAdapter struct {
@@ -28,7 +29,8 @@ type victoriaAdapter struct {
 
 // openVictoria counts on a new directory: what a queue from before has is not counted.
 func openVictoria(dir string, _ promise, _ int) (queue, error) {
-	if err := flag.Set("loggerLevel", "ERROR"); err != nil {
+	// The library takes its settings from global flags, and insists that they were parsed.
+	if err := flag.CommandLine.Parse([]string{"-loggerLevel=ERROR"}); err != nil {
 		return nil, err
 	}
 	return &victoriaAdapter{queue: persistentqueue.MustOpenFastQueue(filepath.Join(dir, "queue"), "bench", 100, 0, false)}, nil

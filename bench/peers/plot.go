@@ -1,12 +1,15 @@
 package main
 
 import (
+	"bytes"
 	"image/color"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/font"
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
 )
@@ -24,14 +27,29 @@ func (g group) plotName() string {
 
 // writePlot draws a group as bars, the first peer at the top.
 func writePlot(g group, dir string) error {
+	plot.DefaultFont = font.Font{Typeface: "Liberation", Variant: "Sans"}
+	plotter.DefaultFont = plot.DefaultFont
 	p := plot.New()
-	p.Title.Text = g.title()
-	p.X.Label.Text = "messages per second, until they can be read (median)"
-	p.X.Min = 0
+	p.Y.Label.Text = " " // room for names in a wider font
+	p.Title.Text, p.Title.Padding = g.title(), 8
+	p.X.Label.Text = "messages per second until they can be read, median"
 	p.X.Tick.Marker = plot.TickerFunc(rateTicks)
 	p.Add(plotter.NewGrid())
 	rows := slices.Clone(g.rows)
 	slices.Reverse(rows)
+	if err := addBars(p, rows); err != nil {
+		return err
+	}
+	if err := addRates(p, rows); err != nil {
+		return err
+	}
+	p.X.Min, p.X.Max = 0, 1.2*p.X.Max // the rates are to the right of the bars
+	p.Y.Min, p.Y.Max = -0.5, float64(len(rows))-0.5
+	return saveSVG(p, len(rows), filepath.Join(dir, g.plotName()))
+}
+
+// addBars draws PocketMQ in another color than the others.
+func addBars(p *plot.Plot, rows []*row) error {
 	ours, theirs := make(plotter.Values, len(rows)), make(plotter.Values, len(rows))
 	names := make([]string, len(rows))
 	for i, r := range rows {
@@ -54,14 +72,50 @@ func writePlot(g group, dir string) error {
 		p.Add(chart)
 	}
 	p.NominalY(names...)
-	return p.Save(20*vg.Centimeter, vg.Length(len(rows))*0.8*vg.Centimeter+3*vg.Centimeter, filepath.Join(dir, g.plotName()))
+	return nil
 }
 
-// rateTicks are the default ones, written with groups of three digits.
+// addRates writes each rate at the end of its bar.
+func addRates(p *plot.Plot, rows []*row) error {
+	var rates plotter.XYLabels
+	for i, r := range rows {
+		rate := r.rate(result.drainedRate).median
+		rates.XYs = append(rates.XYs, plotter.XY{X: rate, Y: float64(i)})
+		rates.Labels = append(rates.Labels, " "+formatRate(rate))
+	}
+	labels, err := plotter.NewLabels(rates)
+	if err != nil {
+		return err
+	}
+	for i := range labels.TextStyle {
+		labels.TextStyle[i].YAlign = -0.4
+	}
+	p.Add(labels)
+	return nil
+}
+
+// saveSVG gives each bar the same room. Readers who do not have the font get one of the same widths.
+func saveSVG(p *plot.Plot, bars int, path string) error {
+	w, err := p.WriterTo(20*vg.Centimeter, vg.Length(bars)*0.8*vg.Centimeter+3*vg.Centimeter, "svg")
+	if err != nil {
+		return err
+	}
+	var svg bytes.Buffer
+	if _, err := w.WriteTo(&svg); err != nil {
+		return err
+	}
+	const font = "font-family:Liberation Sans"
+	return os.WriteFile(path, bytes.ReplaceAll(svg.Bytes(), []byte(font), []byte(font+",Arial,Helvetica,sans-serif")), 0o666)
+}
+
+// rateTicks are the default ones, written with groups of three digits where there is room.
 func rateTicks(low, high float64) []plot.Tick {
 	ticks := plot.DefaultTicks{}.Ticks(low, high)
 	for i := range ticks {
-		if ticks[i].Label != "" {
+		switch {
+		case ticks[i].Value > low+0.93*(high-low):
+			ticks[i].Label = ""
+		case ticks[i].Label != "":
 			ticks[i].Label = formatRate(ticks[i].Value)
 		}
 	}

@@ -120,12 +120,20 @@ func (g group) lines() [][]string {
 	table := [][]string{{
 		"peer", "messages/s", "min – max", "messages/s until readable", "MiB/s until readable", "MiB in a run", "PocketMQ store does ×",
 	}}
+	batches := g.workload.batch > 1 && !g.workload.read
+	if batches {
+		table[0] = append(table[0], "a kill leaves of a batch")
+	}
 	for _, r := range g.rows {
 		put, readable := r.rate(result.putRate), r.rate(result.drainedRate)
-		table = append(table, []string{
+		line := []string{
 			r.peer.name, formatRate(put.median), formatRate(put.min) + " – " + formatRate(put.max), formatRate(readable.median),
 			fmt.Sprintf("%.1f", readable.median*float64(r.workload.size)/(1<<20)), fmt.Sprintf("%.1f", r.mib()), g.ratio(r),
-		})
+		}
+		if batches {
+			line = append(line, r.peer.leftOfBatch())
+		}
+		table = append(table, line)
 	}
 	return table
 }
