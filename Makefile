@@ -92,12 +92,17 @@ fuzz: ## every fuzz target for FUZZTIME each
 bench: ## the benchmarks; BENCH selects, BENCHTIME says how long
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchtime $(BENCHTIME) -benchmem -timeout 60m ./bench
 
+.PHONY: peers-java
+peers-java: ## RocketMQ's own store as a peer, where there are Java 17 and Maven
+	@for program in java mvn; do command -v $$program >/dev/null || { echo "PEERS WITHOUT ROCKETMQ: no $$program"; exit 0; }; done; \
+	build="mvn -q -B -Dstyle.color=never -f bench/peers/java package"; $$build -o >/dev/null 2>&1 || $$build
+
 .PHONY: bench-peers
-bench-peers: ## PocketMQ beside its peers, into docs/benchmarks; an hour or two, on a machine that does nothing else
+bench-peers: peers-java ## PocketMQ beside its peers, into docs/benchmarks; an hour or two, on a machine that does nothing else
 	cd bench/peers && $(GO) run . -bytes $(PEERS_BYTES) -runs $(PEERS_RUNS) -out ../../docs/benchmarks
 
 .PHONY: test-peers
-test-peers: ## every peer with a thousand messages, and killed
+test-peers: peers-java ## every peer with a thousand messages, and killed
 	cd bench/peers && $(GO) test -count=1 -timeout 5m ./...
 
 .PHONY: cover
@@ -128,4 +133,4 @@ examples: ## the examples that are modules of their own, and those that print wh
 
 .PHONY: clean
 clean: ## remove what the other targets left behind
-	rm -rf bin coverage.out interop/java/target
+	rm -rf bin coverage.out interop/java/target bench/peers/java/target

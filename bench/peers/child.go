@@ -34,17 +34,15 @@ func inChild(ctx context.Context, s spec, parent string) (r result, err error) {
 		return result{}, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(s.Dir)) }()
-	text, err := json.Marshal(s)
-	if err != nil {
-		return result{}, err
+	program := selfProgram
+	if p, _ := peerNamed(s.Peer); p.program != nil {
+		program = p.program
 	}
-	self, err := os.Executable()
+	cmd, err := program(ctx, s)
 	if err != nil {
 		return result{}, err
 	}
 	var stderr bytes.Buffer
-	cmd := exec.CommandContext(ctx, self)
-	cmd.Env = append(os.Environ(), runVariable+"="+string(text))
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
 	if err != nil {
@@ -54,4 +52,19 @@ func inChild(ctx context.Context, s spec, parent string) (r result, err error) {
 		return result{}, fmt.Errorf("result %q: %w", out, err)
 	}
 	return r, nil
+}
+
+// selfProgram is this program, told to do one measurement.
+func selfProgram(ctx context.Context, s spec) (*exec.Cmd, error) {
+	text, err := json.Marshal(s)
+	if err != nil {
+		return nil, err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.CommandContext(ctx, self)
+	cmd.Env = append(os.Environ(), runVariable+"="+string(text))
+	return cmd, nil
 }

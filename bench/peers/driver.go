@@ -19,7 +19,7 @@ type row struct {
 // name is what -only looks at.
 func (r row) name() string { return fmt.Sprintf("%s/%s/%s", r.peer.name, r.workload.name, r.promise) }
 
-// selectRows returns what there is to measure, without results.
+// selectRows returns what there is to measure here, without results.
 func selectRows(only string) ([]*row, error) {
 	expr, err := regexp.Compile(only)
 	if err != nil {
@@ -30,7 +30,7 @@ func selectRows(only string) ([]*row, error) {
 		for _, pr := range w.promises {
 			for _, p := range peers {
 				r := &row{peer: p, workload: w, promise: pr}
-				if w.takes(p, pr) && expr.MatchString(r.name()) {
+				if w.takes(p, pr) && p.missing() == "" && expr.MatchString(r.name()) {
 					rows = append(rows, r)
 				}
 			}
@@ -47,6 +47,11 @@ func measureAll(ctx context.Context, opts options) ([]*row, error) {
 	rows, err := selectRows(opts.only)
 	if err != nil {
 		return nil, err
+	}
+	for _, p := range peers {
+		if reason := p.missing(); reason != "" {
+			fmt.Fprintln(os.Stderr, "not measured:", reason)
+		}
 	}
 	for n := range opts.runs {
 		for i, r := range rows {

@@ -47,8 +47,7 @@ func measure(s spec) (result, error) {
 	if err != nil {
 		return result{}, fmt.Errorf("open: %w", err)
 	}
-	put := int64(w.size * w.batch)
-	n := (s.Bytes + put - 1) / put * int64(w.batch) // whole batches
+	n := w.messages(s.Bytes)
 	var r result
 	if w.read {
 		r, err = measureRead(q, p, w, n, s.Limit)

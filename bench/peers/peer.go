@@ -1,6 +1,10 @@
 package main
 
-import "errors"
+import (
+	"context"
+	"errors"
+	"os/exec"
+)
 
 // promise says what a message has survived when its put returns.
 type promise string
@@ -31,6 +35,11 @@ type peer struct {
 	removes bool               // a read takes the messages away
 	notes   string             // its other settings, and why
 	open    func(dir string, p promise, writers int) (queue, error)
+
+	// A peer that is not in Go has, instead of open, a program that does the whole
+	// of a measurement and prints its result as JSON, and the file that it needs.
+	program func(ctx context.Context, s spec) (*exec.Cmd, error)
+	needs   string
 }
 
 // queue is an open peer. Put and PutBatch may be called concurrently.
@@ -51,7 +60,7 @@ type queue interface {
 
 // peers in the order of reports; the first is the one that others are compared with.
 var peers = []peer{
-	pocketmqStore, pocketmqProducer,
+	pocketmqStore, pocketmqProducer, rocketMQ,
 	tidwallWAL, raftWAL, etcdWAL, prometheusWAL,
 	boltDB, pebbleDB, badgerDB, levelDB,
 	dqueQueue, goqiteQueue, victoriaQueue, natsJetStream,

@@ -18,7 +18,6 @@ var notAvailable = []string{
 	"github.com/nsqio/go-diskqueue, github.com/grandecola/bigqueue, github.com/beeker1121/goque, github.com/rosedblabs/wal: " +
 		"the module proxy that this was built with does not serve them.",
 	"VictoriaMetrics: its newer releases need a newer Go than PocketMQ does; the version above is the newest that was tried and does not.",
-	"RocketMQ's own DefaultMessageStore, in Java: not measured here.",
 }
 
 // publish prints the ratios, and writes report and plots where -out says.
@@ -112,6 +111,11 @@ func writePeers(b *strings.Builder, groups []group) {
 	b.WriteString("\n## Not available\n\n")
 	for _, text := range notAvailable {
 		fmt.Fprintf(b, "- %s\n", text)
+	}
+	for _, p := range peers {
+		if reason := p.missing(); reason != "" {
+			fmt.Fprintf(b, "- %s\n", reason)
+		}
 	}
 }
 

@@ -33,6 +33,12 @@ func workloadNamed(name string) (workload, bool) {
 	return workload{}, false
 }
 
+// messages is how many have so many bytes, in whole batches.
+func (w workload) messages(bytes int64) int64 {
+	put := int64(w.size * w.batch)
+	return (bytes + put - 1) / put * int64(w.batch)
+}
+
 // takes reports whether the peer can be measured so.
 func (w workload) takes(p peer, pr promise) bool {
 	if w.read {
