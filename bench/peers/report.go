@@ -96,7 +96,7 @@ func writePeers(b *strings.Builder, groups []group) {
 		if !measured(groups, p) {
 			continue
 		}
-		fmt.Fprintf(b, "\n### %s\n\n`%s` %s\n\n", p.name, p.module, known[p.module])
+		fmt.Fprintf(b, "\n### %s\n\n%s\n\n", p.name, strings.TrimSpace("`"+p.module+"` "+known[p.module]))
 		for _, pr := range []promise{processCrash, memoryOnly, powerLoss} {
 			if how, ok := p.gives[pr]; ok {
 				fmt.Fprintf(b, "- **%s**: %s\n", pr, how)
