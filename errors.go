@@ -23,6 +23,8 @@ var (
 	ErrGone        = mq.ErrGone        // messages that are no longer there
 	ErrGroupExists = mq.ErrGroupExists // the client has a producer of this group
 
+	ErrNotPending = protocol.ErrNotPending // no timed message waits under this handle or id
+
 	ErrTopicNotExist = error(protocol.TopicNotExist) // no broker has the topic
 	ErrNoPermission  = error(protocol.NoPermission)  // the topic must not be read, or written
 

@@ -24,6 +24,10 @@ type Broker struct {
 	names         protocol.NameService
 	log           *slog.Logger
 
+	perm           protocol.Perm
+	acceptFrom     time.Time
+	maxSendWait    time.Duration
+	dedup          *dedup // nil when off
 	autoCreate     bool
 	queueNums      int32
 	clusterProp    message.Properties // CLUSTER=<cluster>, or empty
@@ -43,6 +47,8 @@ type Broker struct {
 	stopOffsetsRun func() // ends the goroutine that saves offsets
 	delays         *delays
 	stopDelaysRun  func() error // ends the goroutine that delivers, and saves
+	timers         *timers
+	stopTimersRun  func() error // the same for timed messages
 
 	consumedByGroups store.Consumed // by the groups that count
 	runtime          *runtimeInfo
@@ -63,6 +69,7 @@ func New(ctx context.Context, cfg Config) (*Broker, error) {
 		name: cfg.Name, cluster: cfg.Cluster,
 		store: cfg.Store, host: cfg.Store.StoreHost(), names: cfg.NameService, log: cfg.Logger,
 		autoCreate: !cfg.NoAutoCreateTopic, autoGroup: !cfg.NoAutoCreateGroup, queueNums: cfg.TopicQueueNums,
+		perm: cfg.Permission, acceptFrom: cfg.AcceptSendFrom, maxSendWait: cfg.MaxSendWait,
 		topicCreated: cfg.TopicCreated, storeReplies: !cfg.NoStoreReply, now: cfg.Now,
 		closing: make(chan struct{}),
 	}
@@ -95,11 +102,20 @@ func New(ctx context.Context, cfg Config) (*Broker, error) {
 	if b.delays, err = openDelays(cfg); err != nil {
 		return nil, err
 	}
+	if err := b.makeTraceTopic(cfg.TraceTopicEnable); err != nil {
+		return nil, err
+	}
+	if b.dedup, err = openDedup(ctx, cfg, b.topics); err != nil {
+		return nil, err
+	}
+	b.timers = openTimers(cfg)
 	if err := b.announce(ctx); err != nil {
 		return nil, err
 	}
 	b.stopOffsetsRun = b.offsets.run(cfg.OffsetPersistInterval, cfg.Logger)
-	b.stopDelaysRun = b.delays.run()
+	b.stopDelaysRun = deliverWhenDue(b.delays, b.delays.kick, "delayed messages", cfg.Logger)
+	b.stopTimersRun = deliverWhenDue(b.timers, b.timers.kick, "timed messages", cfg.Logger)
+	b.store.SetHeldBack(b.timers.heldBack)
 	b.store.SetConsumed(b.consumed)
 	return b, nil
 }
@@ -108,12 +124,14 @@ func New(ctx context.Context, cfg Config) (*Broker, error) {
 func (b *Broker) Name() string { return b.name }
 
 // consumed is the broker's store.Consumed: groups have consumed what they have
-// committed, a delayed message is consumed when it is delivered, and what is left of
-// a deleted topic was consumed by all.
+// committed, a message that waits is consumed when it is delivered, and what is left
+// of a deleted topic was consumed by all.
 func (b *Broker) consumed(topic string, queueID int32) (message.QueueOffset, bool) {
 	switch {
 	case topic == message.ScheduleTopic:
 		return b.delays.consumed(queueID), true
+	case topic == message.TimerTopic:
+		return b.timers.consumed(), true
 	case b.topics.isDeleted(topic):
 		return math.MaxInt64, true
 	}
@@ -133,6 +151,9 @@ func (b *Broker) announce(ctx context.Context) error {
 	}
 	if t := b.replyTopic(); !b.topics.has(t.Name) {
 		topics = append(topics, t)
+	}
+	for i := range topics {
+		topics[i].Perm &= b.perm | protocol.PermInherit
 	}
 	err := b.names.RegisterBroker(context.WithoutCancel(ctx), protocol.RegisterBrokerRequest{
 		Cluster: b.cluster, Name: b.name, ID: protocol.MasterID, Addr: b.host.String(), Topics: topics, Broker: b,
@@ -163,8 +184,9 @@ func (b *Broker) Close() error {
 			err = b.names.UnregisterBroker(context.Background(), b.name, protocol.MasterID)
 		}
 		b.store.SetConsumed(nil) // what groups go on to is no longer known
+		b.store.SetHeldBack(nil)
 		b.stopOffsetsRun()
-		b.closeErr = errors.Join(err, b.stopDelaysRun(), b.offsets.close())
+		b.closeErr = errors.Join(err, b.stopDelaysRun(), b.stopTimersRun(), b.offsets.close())
 	})
 	return b.closeErr
 }

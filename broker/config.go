@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strconv"
 	"strings"
 	"time"
 
@@ -17,6 +18,7 @@ const (
 	DefaultCluster               = "DefaultCluster"
 	DefaultTopicQueueNums        = 4
 	DefaultOffsetPersistInterval = 5 * time.Second
+	DefaultTimerHorizon          = 40 * 24 * time.Hour
 )
 
 // MaxQueueNums limits the queues of a topic on one broker.
@@ -57,6 +59,22 @@ type Config struct {
 	// topic <cluster>_REPLY_TOPIC (RocketMQ's storeReplyMessageEnable, reversed).
 	NoStoreReply bool
 
+	// Permission is what may be done with any topic of this broker: PermReadWrite when
+	// zero. It limits the permissions of routes, so that clients turn to other brokers.
+	Permission protocol.Perm
+	// AcceptSendFrom, if set, is when the broker begins to take messages. Before, it
+	// answers SystemError (RocketMQ's startAcceptSendRequestTimeStamp).
+	AcceptSendFrom time.Time
+	// MaxSendWait is how long a message may wait for a store that has too much to do
+	// (see store.WaitReady) before the answer is SystemBusy; RocketMQ's
+	// waitTimeMillsInSendQueue is 200 ms. When zero the context of the send is the only
+	// bound.
+	MaxSendWait time.Duration
+	// TraceTopicEnable makes protocol.TraceTopic, with one queue.
+	TraceTopicEnable bool
+	// Dedup stores a message that is sent again only once; off when zero.
+	Dedup DedupWindow
+
 	// OffsetPersistInterval is how long a consumer's offset may stay unsaved.
 	OffsetPersistInterval time.Duration
 
@@ -64,6 +82,11 @@ type Config struct {
 	// Retention.Groups, in topics in which they have offsets. Without it all
 	// groups that have offsets count, also those that nobody uses any more.
 	RetentionGroups []string
+
+	// TimerHorizon is how far ahead the delivery time of a message may be, 40 days
+	// when zero (RocketMQ's timerMaxDelaySec, which is three days there). Those that
+	// wait already are delivered whatever it is.
+	TimerHorizon time.Duration
 
 	// Now is the clock, time.Now when nil.
 	Now func() time.Time
@@ -81,8 +104,15 @@ func (c Config) withDefaults() Config {
 	if c.TopicQueueNums == 0 {
 		c.TopicQueueNums = DefaultTopicQueueNums
 	}
+	if c.Permission == 0 {
+		c.Permission = protocol.PermReadWrite
+	}
+	c.Dedup = c.Dedup.withDefaults()
 	if c.OffsetPersistInterval == 0 {
 		c.OffsetPersistInterval = DefaultOffsetPersistInterval
+	}
+	if c.TimerHorizon == 0 {
+		c.TimerHorizon = DefaultTimerHorizon
 	}
 	if c.Now == nil {
 		c.Now = time.Now
@@ -107,10 +137,18 @@ func (c Config) validate() error {
 	if c.TopicQueueNums < 1 || c.TopicQueueNums > MaxQueueNums {
 		errs = append(errs, queueNumsError("Config.TopicQueueNums", c.TopicQueueNums))
 	}
-	if c.OffsetPersistInterval < 0 {
-		errs = append(errs, &message.LimitError{Field: "Config.OffsetPersistInterval (negative)", Value: int64(c.OffsetPersistInterval), Unit: "ns"})
+	for name, d := range map[string]time.Duration{"OffsetPersistInterval": c.OffsetPersistInterval, "MaxSendWait": c.MaxSendWait} {
+		if d < 0 {
+			errs = append(errs, &message.LimitError{Field: "Config." + name + " (negative)", Value: int64(d), Unit: "ns"})
+		}
 	}
-	return errors.Join(errs...)
+	if c.Permission&^(protocol.PermReadWrite|protocol.PermInherit) != 0 {
+		errs = append(errs, &message.IllegalError{Field: "Config.Permission", Value: strconv.Itoa(int(c.Permission)), Reason: "has bits other than read, write and inherit"})
+	}
+	if c.TimerHorizon < 0 {
+		errs = append(errs, &message.LimitError{Field: "Config.TimerHorizon (negative)", Value: int64(c.TimerHorizon), Unit: "ns"})
+	}
+	return errors.Join(append(errs, c.Dedup.validate())...)
 }
 
 // checkConfigName wants a name that can be a topic, because RocketMQ's routes

@@ -3,13 +3,10 @@ package broker
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"maps"
-	"math"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/pocketmq/pocketmq/message"
@@ -23,14 +20,6 @@ const (
 	// delayTail is how many bytes of the log may lie behind the mark in the file
 	// when a message is delivered: what is looked through after a crash.
 	delayTail = 16 << 20
-	// First and longest pause after a failed delivery.
-	delayMinBackoff = 100 * time.Millisecond
-	delayMaxBackoff = 10 * time.Second
-	// delayLookAgain is how often the clock is looked at while messages wait: it
-	// may be set, and machines sleep.
-	delayLookAgain = time.Minute
-
-	never = math.MaxInt64
 )
 
 // delays delivers delayed messages when they are due: one goroutine, with one
@@ -49,8 +38,7 @@ type delays struct {
 	interval time.Duration     // how long what was delivered may stay unsaved
 	log      *slog.Logger
 
-	placed atomic.Int64  // end of the message that was parked last, as far as known
-	kick   chan struct{} // a token when there is one
+	arrivals
 
 	// The rest, but for saved, is the goroutine's.
 	levels   []*delayLevel // by level
@@ -59,8 +47,9 @@ type delays struct {
 	dirty    bool              // something is not saved
 	saveAt   int64             // then: when it is to be, in ms
 
-	mu    sync.Mutex
+	mu    sync.Mutex   // guards these two, for who only reads them
 	saved queueOffsets // next by level, as on disk
+	live  queueOffsets // next by level
 }
 
 // delayLevel is one level and its queue.
@@ -83,7 +72,7 @@ func openDelays(cfg Config) (*delays, error) {
 	}
 	d := &delays{
 		store: cfg.Store, put: cfg.Store.PutMessage, table: cfg.Store.DelayLevels(), now: cfg.Now, tail: delayTail, interval: cfg.OffsetPersistInterval, log: cfg.Logger,
-		kick: make(chan struct{}, 1), progress: p, saved: maps.Clone(p.next),
+		arrivals: newArrivals(), progress: p, saved: maps.Clone(p.next), live: maps.Clone(p.next),
 	}
 	return d, nil
 }
@@ -111,24 +100,6 @@ func (d *delays) findLevels() {
 	}
 }
 
-// run begins to deliver. stop ends it, and saves.
-func (d *delays) run() (stop func() error) {
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- d.loop(ctx) }()
-	return func() error { cancel(); return <-done }
-}
-
-// parked says that the log has a delayed message that ends at an offset.
-func (d *delays) parked(end message.LogOffset) {
-	for old := d.placed.Load(); int64(end) > old && !d.placed.CompareAndSwap(old, int64(end)); old = d.placed.Load() {
-	}
-	select {
-	case d.kick <- struct{}{}:
-	default:
-	}
-}
-
 // parkedAt is parked for a message that was put, if it is a delayed one.
 func (d *delays) parkedAt(m *message.MessageExtBrokerInner, res *store.PutMessageResult) {
 	if m.Topic == message.ScheduleTopic {
@@ -144,37 +115,12 @@ func (d *delays) consumed(queueID int32) message.QueueOffset {
 	return max(d.saved[queueID+1], 0)
 }
 
-func (d *delays) loop(ctx context.Context) error {
-	timer := time.NewTimer(never)
-	defer timer.Stop()
-	for backoff := delayMinBackoff; ; backoff = min(2*backoff, delayMaxBackoff) {
-		err := d.catchUp(ctx)
-		if err == nil {
-			break
-		}
-		if ctx.Err() != nil {
-			return nil // what is in the file is still right
-		}
-		d.log.Error("delayed messages can not be looked through; will try again", "err", err)
-		timer.Reset(backoff)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			return nil
-		}
+// finish saves.
+func (d *delays) finish() error {
+	if !d.dirty {
+		return nil
 	}
-	for {
-		timer.Reset(d.round(ctx))
-		select {
-		case <-d.kick:
-		case <-timer.C:
-		case <-ctx.Done():
-			if d.dirty {
-				return d.save(context.Background())
-			}
-			return nil
-		}
-	}
+	return d.save(context.Background())
 }
 
 // round delivers all that is due and returns how long there is nothing to do.
@@ -237,7 +183,7 @@ func (d *delays) turn(ctx context.Context, l *delayLevel) (more bool) {
 	case ctx.Err() != nil:
 		return false
 	}
-	l.backoff = min(max(2*l.backoff, delayMinBackoff), delayMaxBackoff)
+	l.backoff = backoff(l.backoff)
 	l.due = d.now().Add(l.backoff).UnixMilli()
 	d.log.Error("delayed message not delivered; will try again", "level", l.level, "offset", l.next, "after", l.backoff, "err", err)
 	return false
@@ -304,6 +250,9 @@ func (d *delays) passTo(l *delayLevel, next message.QueueOffset, why error) erro
 // changed notes that l.next is not saved.
 func (d *delays) changed(l *delayLevel) {
 	d.progress.next[int32(l.level)] = l.next
+	d.mu.Lock()
+	d.live[int32(l.level)] = l.next
+	d.mu.Unlock()
 	if !d.dirty {
 		d.dirty, d.saveAt = true, d.now().UnixMilli()+d.interval.Milliseconds()
 	}
@@ -321,10 +270,7 @@ func (d *delays) deliver(ctx context.Context, p *parkedMessage) error {
 		d.end = res.LogOffset + message.LogOffset(res.Bytes)
 		return nil
 	}
-	if errors.Is(err, message.ErrIllegal) {
-		return fmt.Errorf("%w: %w", errUndeliverable, err)
-	}
-	return err
+	return refused(err)
 }
 
 // save writes the file. What it counts as delivered is on disk before, and so is

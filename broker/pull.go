@@ -24,7 +24,7 @@ const (
 // reached. When ctx ends it returns its error; when the broker is closed, one
 // that matches message.ErrClosed.
 func (b *Broker) PullMessage(ctx context.Context, req protocol.PullMessageRequest) (protocol.PullMessageResponse, error) {
-	if err := b.open(); err != nil {
+	if err := b.mayRead(); err != nil {
 		return protocol.PullMessageResponse{Code: protocol.CodeOf(err)}, err
 	}
 	if err := b.checkConsume(req.Group); err != nil {

@@ -27,7 +27,7 @@ func (b *Broker) SendReplyMessage(ctx context.Context, req protocol.SendMessageR
 	pushed := b.pushReply(ctx, &req)
 	resp := protocol.SendMessageResponse{QueueID: req.QueueID}
 	if b.storeReplies {
-		stored, err := b.put(ctx, &inner, req.QueueID)
+		stored, err := b.put(ctx, &req, &inner)
 		if stored.Code.Stored() {
 			resp = stored
 		}

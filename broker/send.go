@@ -15,9 +15,6 @@ import (
 const (
 	propertyCluster     = protocol.PropertyCluster
 	propertyTransaction = "TRAN_MSG"
-	propertyTimerMillis = "TIMER_DELIVER_MS"
-	propertyDelayMillis = "TIMER_DELAY_MS"
-	propertyDelaySecond = "TIMER_DELAY_SEC"
 )
 
 // SendMessage stores one message. The broker removes the property WAIT, obeys
@@ -29,10 +26,14 @@ const (
 // is put into its queue when it is due. Log and queue offset of the response are
 // those of the waiting message, its QueueID is the real one.
 //
+// A message with a time of delivery, in one of the properties TIMER_DELIVER_MS,
+// TIMER_DELAY_MS and TIMER_DELAY_SEC, waits in the timer topic in the same way. A
+// delay level counts more.
+//
 // A message to a topic that has MaxDepth messages is refused with FlowControl and a
 // *message.LimitError. No send makes more than that: while others are under way, one
 // may be refused although up to as many messages are missing. What the broker puts
-// there by itself, delayed messages that are due and those that were sent back,
+// there by itself, delayed and timed messages that are due and those that were sent back,
 // counts and is not refused.
 func (b *Broker) SendMessage(ctx context.Context, req protocol.SendMessageRequest) (protocol.SendMessageResponse, error) {
 	inner, err := b.admit(ctx, &req)
@@ -43,35 +44,34 @@ func (b *Broker) SendMessage(ctx context.Context, req protocol.SendMessageReques
 	if err != nil {
 		return protocol.SendMessageResponse{Code: protocol.CodeOf(err)}, err
 	}
-	resp, err := b.put(ctx, &inner, req.QueueID)
+	resp, err := b.put(ctx, &req, &inner)
 	depth.done(1)
 	return resp, err
 }
 
-// put stores what was admitted.
-func (b *Broker) put(ctx context.Context, inner *message.MessageExtBrokerInner, asked int32) (protocol.SendMessageResponse, error) {
-	res, err := b.store.PutMessage(ctx, inner)
+// put stores what was admitted, if it was not stored before.
+func (b *Broker) put(ctx context.Context, req *protocol.SendMessageRequest, inner *message.MessageExtBrokerInner) (protocol.SendMessageResponse, error) {
+	res, err := b.putOnce(ctx, req, inner)
 	code, err := answerPut(&res, err)
 	if !code.Stored() {
 		return protocol.SendMessageResponse{Code: code}, err
 	}
-	b.delays.parkedAt(inner, &res)
-	return protocol.SendMessageResponse{
+	resp := protocol.SendMessageResponse{
 		Code:           code,
 		MessageID:      message.OffsetMessageID{Host: res.StoreHost, Offset: res.LogOffset},
-		QueueID:        queueOf(inner, asked),
+		QueueID:        inner.QueueID,
 		QueueOffset:    res.QueueOffset,
 		StoreTimestamp: res.StoreTimestamp,
-	}, err
-}
-
-// queueOf is the queue that a client hears of: while a message waits, the one that
-// it asked for.
-func queueOf(inner *message.MessageExtBrokerInner, asked int32) int32 {
-	if inner.Topic == message.ScheduleTopic {
-		return asked
 	}
-	return inner.QueueID
+	switch inner.Topic { // while a message waits, its client hears of the queue that it asked for
+	case message.ScheduleTopic:
+		b.delays.parkedAt(inner, &res)
+		resp.QueueID = req.QueueID
+	case message.TimerTopic:
+		b.timers.parkedAt(inner, &res)
+		resp.QueueID, resp.RecallHandle = req.QueueID, recallHandle(b.name, inner, resp.MessageID)
+	}
+	return resp, err
 }
 
 // SendMessageBatch stores the messages of a batch, all or none. Properties of
@@ -86,7 +86,7 @@ func (b *Broker) SendMessageBatch(ctx context.Context, req protocol.SendMessageB
 	if err != nil {
 		return protocol.SendMessageBatchResponse{Code: protocol.CodeOf(err)}, err
 	}
-	res, err := b.store.PutMessages(ctx, &message.MessageExtBatch{MessageExtBrokerInner: inner})
+	res, err := b.putBatchOnce(ctx, &req.SendMessageRequest, &message.MessageExtBatch{MessageExtBrokerInner: inner})
 	depth.done(n)
 	code, err := answerPut(&res, err)
 	if !code.Stored() {
@@ -110,7 +110,7 @@ const hangs = 500 * time.Millisecond
 // failed sync) or a sync is under way that takes very long. Nothing is written
 // to find out.
 func (b *Broker) Writable(context.Context) error {
-	if err := b.open(); err != nil {
+	if err := b.mayWrite(); err != nil {
 		return err
 	}
 	if cause := b.store.Health().Cause; cause != nil {
@@ -127,7 +127,7 @@ func (b *Broker) Writable(context.Context) error {
 //
 // Source: RocketMQ broker/processor/SendMessageProcessor.java, msgCheck.
 func (b *Broker) admit(ctx context.Context, req *protocol.SendMessageRequest) (message.MessageExtBrokerInner, error) {
-	inner, err := b.prepare(req)
+	inner, err := b.prepare(ctx, req)
 	if err == nil {
 		err = checkProperties(inner.Properties, "")
 	}
@@ -153,9 +153,22 @@ func (b *Broker) admit(ctx context.Context, req *protocol.SendMessageRequest) (m
 	return waiting, err
 }
 
-// park is message.DelayLevels.Park.
+// park returns the message as it waits for its delay level or for its time; the
+// level counts more. Others come back unchanged.
+//
+// Source: RocketMQ 5 broker/util/HookUtils.java, handleScheduleMessage.
 func (b *Broker) park(inner message.MessageExtBrokerInner) (message.MessageExtBrokerInner, error) {
 	waiting, err := b.delays.table.Park(inner)
+	switch {
+	case err != nil:
+	case waiting.Topic == message.ScheduleTopic:
+		waiting.Properties = waiting.Properties.WithoutTimer()
+	case waiting.SysFlag.Queued():
+		due, timed, dueErr := b.timers.due(inner.Properties)
+		if err = dueErr; err == nil && timed {
+			waiting, err = message.ParkTimer(inner, due)
+		}
+	}
 	if err != nil {
 		return waiting, refuse(protocol.MessageIllegal, "", err)
 	}
@@ -164,7 +177,7 @@ func (b *Broker) park(inner message.MessageExtBrokerInner) (message.MessageExtBr
 
 // admitBatch is admit for a batch.
 func (b *Broker) admitBatch(ctx context.Context, req *protocol.SendMessageRequest) (message.MessageExtBrokerInner, error) {
-	inner, err := b.prepare(req)
+	inner, err := b.prepare(ctx, req)
 	if err == nil {
 		err = b.admitElements(&inner)
 	}
@@ -175,9 +188,9 @@ func (b *Broker) admitBatch(ctx context.Context, req *protocol.SendMessageReques
 }
 
 // prepare makes of a message what the store gets, except for its place.
-func (b *Broker) prepare(req *protocol.SendMessageRequest) (message.MessageExtBrokerInner, error) {
+func (b *Broker) prepare(ctx context.Context, req *protocol.SendMessageRequest) (message.MessageExtBrokerInner, error) {
 	var inner message.MessageExtBrokerInner
-	if err := b.open(); err != nil {
+	if err := b.acceptSend(ctx); err != nil {
 		return inner, err
 	}
 	if t := req.SysFlag.Transaction(); t != message.TransactionNone {
@@ -186,6 +199,9 @@ func (b *Broker) prepare(req *protocol.SendMessageRequest) (message.MessageExtBr
 	scan, err := scanProperties(req.Message.Properties)
 	if err != nil {
 		return inner, err
+	}
+	if len(req.Message.Body) == 0 {
+		return inner, refuse(protocol.MessageIllegal, "", &message.IllegalError{Field: "body", Reason: "is empty"})
 	}
 	if n, most := len(req.Message.Body), b.store.MaxBodySize(); n > most {
 		return inner, refuse(protocol.MessageIllegal, "", &message.LimitError{Field: "body", Limit: int64(most), Value: int64(n)})
@@ -218,8 +234,8 @@ func (b *Broker) place(ctx context.Context, req *protocol.SendMessageRequest, in
 		req.QueueID = rand.N(cfg.WriteQueueNums)
 		inner.QueueID = req.QueueID
 	}
-	if req.QueueID < 0 || req.QueueID >= cfg.WriteQueueNums {
-		return refuse(protocol.SystemError, "topic "+cfg.Name, queueIDError(req.QueueID, cfg.WriteQueueNums))
+	if nums := max(cfg.WriteQueueNums, cfg.ReadQueueNums); req.QueueID < 0 || req.QueueID >= nums {
+		return refuse(protocol.SystemError, "topic "+cfg.Name, queueIDError(req.QueueID, nums))
 	}
 	if cfg.FilterType == protocol.MultiTag {
 		inner.SysFlag |= message.FlagMultiTags
@@ -246,8 +262,6 @@ func scanProperties(p message.Properties) (scanned, error) {
 			if strings.EqualFold(value, "true") {
 				return s, notServed("transactions", name, value)
 			}
-		case propertyTimerMillis, propertyDelayMillis, propertyDelaySecond:
-			return s, notServed("timed messages", name, value)
 		}
 	}
 	return s, nil
@@ -280,6 +294,9 @@ func (b *Broker) notDelayed(p message.Properties) error {
 	level, err := b.delays.table.Level(p)
 	if err == nil && level > 0 {
 		err = &message.IllegalError{Field: "property DELAY", Value: strconv.Itoa(level), Reason: "does not go with a batch"}
+	}
+	if _, timed, _ := p.TimerDue(0); timed && err == nil { // whatever it says
+		err = &message.IllegalError{Field: "property TIMER_…", Reason: "a time of delivery does not go with a batch"}
 	}
 	if err != nil {
 		return refuse(protocol.MessageIllegal, "", err)

@@ -108,7 +108,6 @@ func TestSendRefuses(t *testing.T) {
 		"queue too high":     {req{Message: msg("orders", ""), QueueID: 2}, protocol.SystemError, message.ErrLimit, "queue id: 2 (counted from 0), limit is 1"},
 		"delay is a word":    {req{Message: msg("orders", props("DELAY", "4x"))}, protocol.MessageIllegal, message.ErrIllegal, "DELAY"},
 		"delay is too large": {req{Message: msg("orders", props("DELAY", "2147483648"))}, protocol.MessageIllegal, message.ErrIllegal, "DELAY"},
-		"timed":              {req{Message: msg("orders", props("TIMER_DELAY_SEC", "3"))}, protocol.RequestCodeNotSupported, message.ErrIllegal, "timed"},
 		"half message":       {req{Message: msg("orders", props("TRAN_MSG", "true"))}, protocol.RequestCodeNotSupported, message.ErrIllegal, "transactions"},
 		"prepared":           {req{Message: msg("orders", ""), SysFlag: message.TransactionPrepared}, protocol.RequestCodeNotSupported, message.ErrIllegal, "transactions"},
 		"long body": {req{Message: message.Message{Topic: "orders", Body: make([]byte, 128<<10+1)}},

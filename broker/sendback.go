@@ -29,6 +29,9 @@ func (b *Broker) SendMessageBack(ctx context.Context, req protocol.SendMessageBa
 	if err != nil {
 		return err
 	}
+	if err := b.mayWrite(); err != nil {
+		return err
+	}
 	if group.RetryQueueNums <= 0 {
 		return nil
 	}
@@ -64,7 +67,7 @@ func (b *Broker) SendMessageBack(ctx context.Context, req protocol.SendMessageBa
 
 // sentBack is a message with what tells where it came from.
 func sentBack(m message.MessageExt) (message.MessageExtBrokerInner, error) {
-	p := m.Properties.Without(message.PropertyCRC32).Without(propertyTransaction)
+	p := m.Properties.Without(message.PropertyCRC32).Without(propertyTransaction).WithoutTimer()
 	var err error
 	for _, nv := range [...][2]string{
 		{protocol.PropertyRetryTopic, m.Topic},
@@ -101,7 +104,7 @@ func (b *Broker) aim(inner *message.MessageExtBrokerInner, group protocol.Subscr
 
 // bury makes a message a dead letter of the group.
 func bury(inner *message.MessageExtBrokerInner, group string) error {
-	p := inner.Properties
+	p := inner.Properties.WithoutTimer() // its time is over
 	topic, _ := p.Get(protocol.PropertyRetryTopic)
 	id, _ := p.Get(protocol.PropertyOriginMessageID)
 	for _, nv := range [...][2]string{

@@ -55,7 +55,7 @@ func delivery(m message.MessageExt) (message.MessageExtBrokerInner, error) {
 	switch {
 	case topic == "" || err != nil:
 		return message.MessageExtBrokerInner{}, fmt.Errorf("%w: property REAL_TOPIC is %q, REAL_QID %q", errUndeliverable, topic, queue)
-	case topic == message.ScheduleTopic || topic == halfTopic:
+	case topic == message.ScheduleTopic || topic == message.TimerTopic || topic == halfTopic:
 		return message.MessageExtBrokerInner{}, fmt.Errorf("%w: property REAL_TOPIC is %q", errUndeliverable, topic)
 	}
 	m.Topic, m.QueueID = topic, int32(id)
@@ -66,6 +66,15 @@ func delivery(m message.MessageExt) (message.MessageExtBrokerInner, error) {
 
 // halfTopic is where messages in transaction wait. Nothing is delivered there.
 const halfTopic = "RMQ_SYS_TRANS_HALF_TOPIC"
+
+// refused is the error of a put that stored nothing. What the store can not take
+// for what it is can not be delivered.
+func refused(err error) error {
+	if errors.Is(err, message.ErrIllegal) {
+		return fmt.Errorf("%w: %w", errUndeliverable, err)
+	}
+	return err
+}
 
 // undeliverable makes every error one that matches errUndeliverable.
 func undeliverable(err *error) {

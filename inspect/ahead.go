@@ -125,7 +125,7 @@ func (a *ahead) at(pos int64) (*checked, bool) {
 		}
 		a.start(pos)
 	}
-	for a.current == nil || a.next == len(a.current.checked) {
+	for a.next == len(a.current.checked) {
 		if !a.advance() {
 			return a.giveUp(pos)
 		}
@@ -155,8 +155,12 @@ func (a *ahead) start(pos int64) {
 		if a.all[i] == nil {
 			a.all[i] = &stretch{}
 		}
-		a.free <- a.all[i]
+		if i > 0 {
+			a.free <- a.all[i]
+		}
 	}
+	a.current, a.next = a.all[0], 0
+	a.current.checked = nil
 	first := make(chan beginning, 1)
 	first <- beginning{pos, true}
 	a.order, a.pos, a.size, a.begin = nil, pos, stretchMin, first
@@ -194,39 +198,46 @@ func (a *ahead) work() {
 	}
 }
 
-// advance takes the next stretch.
+// advance takes the next stretch. Until it is done it does later ones itself. The
+// one that the walk is done with it keeps in hand, so that it never waits for one
+// while none is claimed.
 func (a *ahead) advance() bool {
-	if a.current != nil {
-		a.free <- a.current
-		a.current = nil
-	}
+	mine, more := a.current, true
 	for {
 		s := a.oldest()
-		if s == nil {
-			s = <-a.free // there is one: none is claimed
-			if !a.claim(s) {
-				a.free <- s
-				return false
+		if more && mine != nil && (s == nil || !s.isDone()) {
+			if more = a.claim(mine); more {
+				mine.fill(a.keys)
+				mine = nil
 			}
-			s.fill(a.keys)
 			continue
+		}
+		if s == nil {
+			return false
+		}
+		if mine != nil {
+			a.free <- mine
+			mine = nil
+		}
+		free := a.free
+		if !more || s.isDone() {
+			free = nil
 		}
 		select {
 		case <-s.done:
 			a.take(s)
 			return true
-		default:
+		case mine = <-free:
 		}
-		select {
-		case <-s.done:
-		case help := <-a.free:
-			if a.claim(help) {
-				help.fill(a.keys)
-			} else { // the last ones are under way
-				a.free <- help
-				<-s.done
-			}
-		}
+	}
+}
+
+func (s *stretch) isDone() bool {
+	select {
+	case <-s.done:
+		return true
+	default:
+		return false
 	}
 }
 

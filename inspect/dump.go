@@ -127,6 +127,7 @@ var dumpers = map[string]func(*dumper) error{
 	"own":              (*dumper).own,
 	"ledger":           (*dumper).ledger,
 	"reserve":          (*dumper).reserve,
+	"timers":           (*dumper).timers,
 }
 
 // places say where in a store which files are.
@@ -142,6 +143,7 @@ var places = []struct {
 	{"own", regexp.MustCompile(`(^|/)pocketmq/[^/]+\.json$`)},
 	{"owner", regexp.MustCompile(`(^|/)pocketmq/owner$`)},
 	{"ledger", regexp.MustCompile(`(^|/)pocketmq/queues\.[01]$`)},
+	{"timers", regexp.MustCompile(`(^|/)pocketmq/timers$`)},
 	{"reserve", regexp.MustCompile(`(^|/)pocketmq/reserve$`)},
 	{"checkpoint", regexp.MustCompile(`(^|/)checkpoint$`)},
 	{"abort", regexp.MustCompile(`(^|/)abort$`)},

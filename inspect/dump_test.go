@@ -134,6 +134,13 @@ func TestDumpFiles(t *testing.T) {
 			"is=ledger size=69", `queue @0 topic="a b" queueId=3 first=16 max=50`, "queue @25 topic=t queueId=0 first=0 max=1", "unused @48 size=21"}},
 		{"pocketmq/queues.0", ledger[:30], []string{
 			"is=ledger size=30", `queue @0 topic="a b" queueId=3 first=16 max=50`, `damage @25 size=5 why="behind the end, and not zero at byte 26"`}},
+		{"pocketmq/timers", timersFile(7, 3, 6), []string{
+			"is=timers size=112", "timers @0 generation=5 next=7 last=1024 mark=2048 count=2",
+			"timer @64 queueOffset=3 due=2023-11-14T22:13:20.003Z idHash=0000000000000003", "timer @88 queueOffset=6 due=2023-11-14T22:13:20.006Z idHash=0000000000000006"}},
+		{"pocketmq/timers", timersFile(7, 6, 6), []string{"is=timers size=112", `damage @88 size=24 why="queue offset 6 is not in order"`}},
+		{"pocketmq/timers", timersFile(7, 7), []string{"is=timers size=88", `damage @64 size=24 why="queue offset 7 is not in order"`}},
+		{"pocketmq/timers", timersFile(7)[:63], []string{"is=timers size=63", `damage @63 size=0 why="ends after 63 bytes, its head has 64"`}},
+		{"pocketmq/timers", make([]byte, 64), []string{"is=timers size=64", `damage @0 size=64 why="checksum does not match"`}},
 		{"pocketmq/reserve", []byte("anything"), []string{"is=reserve size=8"}},
 		{"pocketmq/owner", []byte("process 1"), []string{"is=owner size=9", "text @0", "process 1"}},
 		{"index/20260101000000000", make([]byte, 500), []string{

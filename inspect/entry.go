@@ -31,6 +31,8 @@ const (
 	EntryCheckpoint EntryKind = "checkpoint"  // log, queues, index: store times
 	EntryText       EntryKind = "text"        // text: what is in abort, lock and owner
 	EntryQueue      EntryKind = "queue"       // topic, queueId, first, max: of a ledger in pocketmq/, where the last one of a queue counts
+	EntryTimers     EntryKind = "timers"      // generation, next, last, mark, count: begins pocketmq/timers; broker/timerfile.go says what they are
+	EntryTimer      EntryKind = "timer"       // queueOffset, due, idHash: a message that waits in rmq_sys_wheel_timer
 	EntryJSON       EntryKind = "json"        // [checksum], text: a file of config/ or pocketmq/
 )
 

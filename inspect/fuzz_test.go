@@ -1,6 +1,7 @@
 package inspect_test
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -19,7 +20,7 @@ import (
 var fuzzed = []string{
 	"commitlog/%020d", "consumequeue/CrashTopicA/0/%020d", "consumequeue_ext/CrashTopicA/0/%020d", "index/%017d",
 	"checkpoint", "config/topics.json", "config/consumerOffset.json.bak", "pocketmq/store.json", "lock", "elsewhere/%020d", "elsewhere/copy",
-	"pocketmq/recovery.json", "pocketmq/queues.0", "pocketmq/reserve",
+	"pocketmq/recovery.json", "pocketmq/queues.0", "pocketmq/reserve", "pocketmq/timers",
 }
 
 // FuzzStore puts a file of any content, with any offset for a name, into a store,
@@ -48,10 +49,11 @@ func FuzzStore(f *testing.F) {
 			}
 		}
 	}
-	f.Add(byte(9*14+7), uint64(1), []byte(`{"format":1,"generation":3,"storeHost":"127.0.0.1:10911","index":{"slots":10,"entries":20}}`))
-	f.Add(byte(9*14+11), uint64(1), []byte(`{"logOffset":300,"last":{"logOffset":100,"size":150,"hash":1,"storeTimestamp":5},"segmentSize":1,`+
+	f.Add(byte(9*15+7), uint64(1), []byte(`{"format":1,"generation":3,"storeHost":"127.0.0.1:10911","index":{"slots":10,"entries":20}}`))
+	f.Add(byte(9*15+11), uint64(1), []byte(`{"logOffset":300,"last":{"logOffset":100,"size":150,"hash":1,"storeTimestamp":5},"segmentSize":1,`+
 		`"queues":{"file":"queues.0","bytes":30,"sum":7}}`))
-	f.Add(byte(9*14+12), uint64(1), append(ledgerEntry("CrashTopicA", 0, 0, 3), ledgerEntry("b", 1, 0, 1<<40)...))
+	f.Add(byte(9*15+12), uint64(1), append(ledgerEntry("CrashTopicA", 0, 0, 3), ledgerEntry("b", 1, 0, 1<<40)...))
+	f.Add(byte(9*15+14), uint64(1), timersFile(7, 3, 6))
 	f.Fuzz(func(t *testing.T, place byte, base uint64, data []byte) {
 		name := fuzzed[int(place)%len(fuzzed)]
 		if base%2 == 0 && filepath.Base(name) == "%020d" {
@@ -82,6 +84,11 @@ func vouchFor(t *testing.T, path string, data []byte) {
 	switch name := filepath.Base(path); name {
 	case "store.json", "recovery.json":
 		require.NoError(t, os.WriteFile(path, sealed(data), 0o600))
+	case "timers":
+		if len(data) >= 8 {
+			binary.BigEndian.PutUint64(data, xxhash.Sum64(data[8:]))
+			require.NoError(t, os.WriteFile(path, data, 0o600))
+		}
 	case "queues.0":
 		point := fmt.Appendf(nil, `{"queues":{"file":"queues.0","bytes":%d,"sum":%d}}`, len(data), xxhash.Sum64(data))
 		require.NoError(t, os.WriteFile(filepath.Join(filepath.Dir(path), "recovery.json"), sealed(point), 0o600))

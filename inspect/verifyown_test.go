@@ -48,6 +48,22 @@ func changeOwn(t *testing.T, dir, name string, f func(own)) {
 	require.NoError(t, os.WriteFile(path, sealed(text), 0o600))
 }
 
+// timersFile is pocketmq/timers with such queue offsets.
+func timersFile(next uint64, offsets ...uint64) []byte {
+	b := binary.BigEndian.AppendUint64(make([]byte, 8), 5)
+	b = append(b, "PMQTIMER\x00\x00\x00\x01\x00\x00\x00\x00"...)
+	for _, n := range []uint64{next, 1024, 2048, uint64(len(offsets))} {
+		b = binary.BigEndian.AppendUint64(b, n)
+	}
+	for _, off := range offsets {
+		b = binary.BigEndian.AppendUint64(b, off)
+		b = binary.BigEndian.AppendUint64(b, 1_700_000_000_000+off)
+		b = binary.BigEndian.AppendUint64(b, off)
+	}
+	binary.BigEndian.PutUint64(b, xxhash.Sum64(b[8:]))
+	return b
+}
+
 // changeLedger replaces the ledger, and lets the recovery point name it.
 func changeLedger(t *testing.T, dir string, f func([]byte) []byte) {
 	t.Helper()
@@ -82,6 +98,12 @@ func TestVerifyFindsOwnDamage(t *testing.T) {
 		want  []string // regular expressions
 	}{
 		{"nothing", func(*testing.T, string) {}, nil},
+		{"timers", func(t *testing.T, dir string) {
+			require.NoError(t, os.WriteFile(filepath.Join(dir, "pocketmq", "timers"), timersFile(7, 3, 6), 0o600))
+		}, nil},
+		{"timers damaged", func(t *testing.T, dir string) {
+			require.NoError(t, os.WriteFile(filepath.Join(dir, "pocketmq", "timers"), timersFile(7, 3, 3), 0o600))
+		}, []string{`error own-file: pocketmq/timers\+88: queue offset 3 is not in order`}},
 		{"newer", primary(func(v own) { v["format"], v["storeHost"] = 2, "as it likes" }), []string{
 			`error format: pocketmq/store.json\+0: format version 2, this program reads up to 1`}},
 		{"no host", primary(func(v own) { v["storeHost"] = "nowhere" }), []string{

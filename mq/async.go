@@ -73,7 +73,7 @@ func (p *Producer) sendAsync(ctx context.Context, m *message.Message, queue *pro
 	go func() {
 		defer p.permits.finish()
 		a := p.attempts(&own, queue, p.now())
-		a.mode = ModeAsync
+		a.as(ModeAsync)
 		r, err := p.sendBy(ctx, &a)
 		p.permits.release(size)
 		p.call(done, r, err)
@@ -179,7 +179,7 @@ func (p *Producer) SendOneway(ctx context.Context, m *message.Message) error {
 	own := *m
 	own.Properties = message.JoinProperties(own.Properties.Without(message.PropertyWait), noWait)
 	a := p.attempts(&own, nil, p.now())
-	a.mode, a.retries = ModeOneway, 0
+	a.as(ModeOneway)
 	_, err := p.sendBy(ctx, &a)
 	return err
 }

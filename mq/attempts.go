@@ -59,6 +59,19 @@ func (p *Producer) attempts(m *message.Message, given *protocol.MessageQueue, no
 	return a
 }
 
+// as says how the message is sent, and so how often that may be tried.
+func (a *attempts) as(mode SendMode) {
+	a.mode = mode
+	switch mode {
+	case ModeSync:
+		a.retries = a.p.retries
+	case ModeAsync:
+		a.retries = a.p.retriesAsync
+	case ModeOneway:
+		a.retries = 0
+	}
+}
+
 // next chooses a queue, or returns false when there is nothing left to try.
 func (a *attempts) next(ctx context.Context) bool {
 	if a.end {

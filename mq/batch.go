@@ -56,9 +56,12 @@ func (p *Producer) checkBatch(ms []*message.Message) error {
 
 // sendParts sends a batch that was checked.
 func (p *Producer) sendParts(ctx context.Context, ms []*message.Message, queue *protocol.MessageQueue, mode SendMode) ([]SendResult, error) {
+	ms, err := p.batchInContext(ctx, ms)
+	if err != nil {
+		return nil, err
+	}
 	results := make([]SendResult, 0, len(ms))
 	for len(results) < len(ms) {
-		var err error
 		if results, err = p.sendPart(ctx, ms, results, queue, mode); err != nil {
 			return results, err
 		}
@@ -100,7 +103,7 @@ func (p *Producer) sendPart(ctx context.Context, ms []*message.Message, results 
 		// One message alone is sent as one: it may be as large as a message
 		// may be, which as an element of a batch it could not.
 		a := p.attempts(withKey(ms[before], results[before].MsgID), queue, p.now())
-		a.mode = mode
+		a.as(mode)
 		r, err := p.sendBy(ctx, &a)
 		if r.Status == SendNotStored {
 			return results[:before], err
@@ -144,7 +147,8 @@ func (p *Producer) sendEncoded(ctx context.Context, ms []*message.Message, body 
 	}
 	done := before
 	a := p.attempts(first, queue, now)
-	a.batch, a.mode = ms, mode
+	a.batch = ms
+	a.as(mode)
 	for a.next(ctx) {
 		req.QueueID = a.queue.QueueID
 		resp, err := a.broker.SendMessageBatch(a.ctx, req)
@@ -162,7 +166,7 @@ func (p *Producer) sendEncoded(ctx context.Context, ms []*message.Message, body 
 			r.QueueOffset = resp.QueueOffset + message.QueueOffset(i)
 		}
 		done = len(results)
-		a.observe(ctx, results[before], err)
+		a.observeBatch(ctx, results[before:], err)
 	}
 	return results[:done], a.err()
 }

@@ -59,6 +59,10 @@ type ConsumerConfig struct {
 	// does not announce changes; at least a second.
 	RouteInterval time.Duration
 
+	// Trace has records sent to a topic: one when a message is handed out, one when
+	// it is committed or sent back by Retry. nil: none.
+	Trace *TraceConfig
+
 	// Logger gets rare events; nil logs nothing.
 	Logger *slog.Logger
 }
@@ -132,6 +136,7 @@ type Consumer struct {
 	auto         bool
 	log          *slog.Logger
 	f            fetcher
+	trace        *consumerTrace // nil without traces
 
 	commitMu sync.Mutex // one commit at a time, so that offsets do not go back
 	once     sync.Once
@@ -161,7 +166,17 @@ func NewConsumer(ctx context.Context, cfg ConsumerConfig) (*Consumer, error) {
 			copier: copier{tags: parseTags(cfg.TagExpression), maxBody: cfg.MaxInflatedBody},
 		},
 	}
+	trace, err := newTracer(cfg.Trace, ProducerConfig{
+		Group: cfg.Group, NameService: cfg.NameService, Connect: cfg.Connect, Logger: cfg.Logger,
+	}, traceConsume)
+	if err != nil {
+		return nil, err
+	}
+	if trace != nil {
+		c.trace = &consumerTrace{t: trace, group: cfg.Group}
+	}
 	if err := c.f.run(ctx); err != nil {
+		trace.close()
 		return nil, fmt.Errorf("consumer of topic %s, group %s: %w", cfg.Topic, cfg.Group, err)
 	}
 	return c, nil
@@ -176,7 +191,9 @@ func (c *Consumer) Receive(ctx context.Context) (*message.MessageExt, error) {
 	if c.auto && c.f.between() {
 		c.autoCommit(ctx)
 	}
-	return c.f.receive(ctx)
+	m, err := c.f.receive(ctx)
+	c.trace.received(m)
+	return m, err
 }
 
 // ReceiveBatch returns at least one message, for which it waits like Receive,
@@ -194,6 +211,7 @@ func (c *Consumer) ReceiveBatch(ctx context.Context, limit int) ([]*message.Mess
 		if !ok {
 			break
 		}
+		c.trace.received(next.m)
 		batch = append(batch, next.m)
 	}
 	return batch, nil
@@ -226,12 +244,14 @@ func (c *Consumer) commit(ctx context.Context, sync bool) error {
 	c.commitMu.Lock()
 	defer c.commitMu.Unlock()
 	var errs []error
+	traced, failed := c.trace.taken(), map[string]bool{}
 	for to, states := range c.f.positions(sync) {
 		req := protocol.UpdateConsumerOffsetRequest{Group: c.group, Topic: to.topic, Sync: sync}
 		for _, p := range states {
 			req.Offsets = append(req.Offsets, protocol.QueuePosition{QueueID: p.state.QueueID, Offset: p.offset})
 		}
 		if err := to.broker.UpdateConsumerOffset(ctx, req); err != nil {
+			failed[states[0].state.BrokerName] = true
 			errs = append(errs, fmt.Errorf("commit of group %s, topic %s: %w", c.group, to.topic, err))
 			continue
 		}
@@ -239,7 +259,16 @@ func (c *Consumer) commit(ctx context.Context, sync bool) error {
 			p.state.committed, p.state.isCommitted = p.offset, true
 		}
 	}
+	c.trace.committed(traced, failed)
 	return errors.Join(errs...)
+}
+
+// TracesDropped is how many records of ConsumerConfig.Trace could not be sent.
+func (c *Consumer) TracesDropped() int64 {
+	if c.trace == nil {
+		return 0
+	}
+	return c.trace.t.count()
 }
 
 // queuePosition is how far the messages of a queue were handed out.
@@ -284,6 +313,9 @@ func (c *Consumer) Close() error {
 		c.f.close()
 		if c.auto {
 			c.closeErr = c.Commit(context.Background())
+		}
+		if c.trace != nil {
+			c.trace.t.close()
 		}
 	})
 	return c.closeErr

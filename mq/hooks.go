@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
@@ -57,8 +58,9 @@ type SendContext struct {
 
 	// For After: the result, of the first message of a batch, and the broker's
 	// error as it came. Result is zero for what was not stored.
-	Result SendResult
-	Err    error
+	Result  SendResult
+	Results []SendResult // of a batch: one for each message of Batch, if they were stored
+	Err     error
 }
 
 // SendMessageHook is called around each attempt. Either function may be nil. A
@@ -75,7 +77,8 @@ func typeOf(p message.Properties) MessageType {
 	t := MessageNormal
 	for name, value := range p.All() {
 		switch name {
-		case message.PropertyDelayLevel, propertyStartDeliverTime:
+		case message.PropertyDelayLevel, propertyStartDeliverTime, message.PropertyTimerDeliverMillis,
+			message.PropertyTimerDelayMillis, message.PropertyTimerDelaySeconds:
 			return MessageDelay
 		case propertyTransaction:
 			if strings.EqualFold(value, "true") {
@@ -150,6 +153,15 @@ func (a *attempts) observe(ctx context.Context, r SendResult, err error) {
 	for _, hook := range a.p.hooks.around {
 		a.p.callHook(ctx, hook.After, *a.seen)
 	}
+}
+
+// observeBatch is observe for a batch that was stored.
+func (a *attempts) observeBatch(ctx context.Context, results []SendResult, err error) {
+	if a.seen == nil {
+		return
+	}
+	a.seen.Results = slices.Clone(results)
+	a.observe(ctx, results[0], err)
 }
 
 // callHook calls a hook, and survives it.

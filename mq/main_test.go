@@ -43,7 +43,7 @@ func (h *house) openBroker(t *testing.T) {
 	t.Helper()
 	var err error
 	h.broker, err = broker.New(t.Context(), broker.Config{
-		Name: "house", Cluster: strings.Repeat("c", 127), Store: h.store, NameService: h.names,
+		Name: "house", Cluster: strings.Repeat("c", 127), Store: h.store, NameService: h.names, TraceTopicEnable: true,
 	})
 	require.NoError(t, err)
 	t.Cleanup(func() { h.broker.Close() })

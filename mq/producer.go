@@ -24,6 +24,12 @@ const (
 
 // ProducerConfig says how a producer works. Group, NameService and Connect are
 // required; the zero value of everything else is right for most.
+//
+// Options of RocketMQ's producer that are not here have no meaning where brokers
+// are called directly (namesrvAddr, vipChannelEnabled, instanceName, unitName and
+// unitMode, the intervals of heartbeats), or are a matter of the context of each
+// call (sendMsgTimeout, mqClientApiTimeout: the deadline is the whole budget of a
+// send, with its retries).
 type ProducerConfig struct {
 	Group       string
 	NameService protocol.NameService
@@ -51,6 +57,9 @@ type ProducerConfig struct {
 	// Retries is how often a send that a broker refused is tried again: on
 	// another broker, or after a refresh of the route. Negative: never.
 	Retries int
+	// RetriesAsync is Retries for SendAsync and its kind, futures and
+	// SendBatchAsync (RocketMQ's retryTimesWhenSendAsyncFailed).
+	RetriesAsync int
 	// RetrySameQueue also tries sends to a given queue again, up to Retries times,
 	// with pauses, when its broker can not be reached: the code
 	// protocol.ConnectBroker, after which nothing was stored.
@@ -81,6 +90,11 @@ type ProducerConfig struct {
 	CheckForbidden []func(context.Context, SendContext) error
 	// Hooks are called around each attempt, in order.
 	Hooks []SendMessageHook
+	// TraceContext, if not nil, returns properties to add to every message that is
+	// sent with a context, in a copy: see TraceContext.
+	TraceContext TraceContext
+	// Trace has a record of each message that is stored sent to a topic; nil: none.
+	Trace *TraceConfig
 	// MaxAsyncSends and MaxAsyncBytes limit what is under way by SendAsync and
 	// its kind: 1,000 sends, each of which has a goroutine, and 64 MiB of bodies
 	// and properties when zero. A larger message goes alone.
@@ -106,6 +120,7 @@ type ProducerConfig struct {
 func (c ProducerConfig) withDefaults() ProducerConfig {
 	setDefault(&c.MaxMessageSize, DefaultMaxMessageSize)
 	setDefault(&c.Retries, DefaultRetries)
+	setDefault(&c.RetriesAsync, DefaultRetries)
 	setDefault(&c.TemplateTopic, protocol.TemplateTopic)
 	setDefault(&c.TopicQueueNums, DefaultTopicQueueNums)
 	setDefault(&c.RouteInterval, DefaultRouteInterval)
@@ -221,6 +236,11 @@ type SendResult struct {
 	Queue       protocol.MessageQueue
 	QueueOffset message.QueueOffset
 
+	// RecallHandle is for CancelTimer and RescheduleTimer, "" for what does not wait
+	// for a time of delivery. Offset and OffsetMsgID of what waits are those of the
+	// place where it does.
+	RecallHandle string
+
 	Attempts int      // requests that were made to brokers
 	Tried    []string // the broker of each, in order; nil when there was one
 }
@@ -242,6 +262,7 @@ type Producer struct {
 	now       func() time.Time
 
 	retries         int
+	retriesAsync    int
 	retryCodes      []protocol.ResponseCode
 	retryNotStoreOK bool
 	retrySameQueue  bool
@@ -256,6 +277,8 @@ type Producer struct {
 	permits *permits    // of asynchronous sends
 	shrink  compressor
 	hooks   hooks
+	inject  TraceContext
+	trace   *tracer // nil without traces
 	log     *slog.Logger
 	unwatch func()
 	state   atomic.Uint32 // a ServiceState
@@ -279,11 +302,12 @@ func newProducer(cfg ProducerConfig, check checker) (*Producer, error) {
 	ns := namespace(cfg.Namespace)
 	p := &Producer{
 		group: cfg.Group, ns: ns, unitMode: cfg.UnitMode, checker: check, maxSize: cfg.MaxMessageSize,
-		retries: cfg.Retries, retryCodes: slices.Clone(cfg.RetryCodes), retryNotStoreOK: cfg.RetryNotStoreOK,
+		retries: cfg.Retries, retriesAsync: cfg.RetriesAsync, retryCodes: slices.Clone(cfg.RetryCodes), retryNotStoreOK: cfg.RetryNotStoreOK,
 		retrySameQueue: cfg.RetrySameQueue,
 		attemptTimeout: cfg.AttemptTimeout,
 		shrink:         compressor{over: cfg.CompressOver, level: cfg.CompressLevel},
 		hooks:          hooks{slices.Clone(cfg.CheckForbidden), slices.Clone(cfg.Hooks)},
+		inject:         cfg.TraceContext,
 		permits:        newPermits(cfg.MaxAsyncSends, cfg.MaxAsyncBytes), log: cfg.Logger,
 		template: cfg.TemplateTopic, queueNums: cfg.TopicQueueNums, now: cfg.Now,
 		done: make(chan struct{}),
@@ -301,10 +325,17 @@ func newProducer(cfg ProducerConfig, check checker) (*Producer, error) {
 	}
 	p.state.Store(uint32(StateStartFailed))
 	var err error
+	if p.trace, err = newTracer(cfg.Trace, cfg, traceProduce); err != nil {
+		return nil, err
+	}
+	if p.trace != nil {
+		p.hooks.around = append(p.hooks.around, SendMessageHook{After: p.trace.sent})
+	}
 	if p.instance, err = instances.join(p, &cfg); err != nil {
 		if p.faults != nil {
 			p.faults.close()
 		}
+		p.trace.close()
 		return nil, err
 	}
 	p.unwatch = cfg.NameService.WatchRoutes(p.routes.changed)
@@ -326,6 +357,7 @@ func (p *Producer) Close() error {
 		p.permits.close()
 		p.instance.requests.abandon(p)
 		p.requests.Wait()
+		p.trace.close()
 		p.unwatch()
 		if p.faults != nil {
 			p.faults.close()
@@ -335,6 +367,9 @@ func (p *Producer) Close() error {
 	})
 	return p.err
 }
+
+// TracesDropped is how many records of ProducerConfig.Trace could not be sent.
+func (p *Producer) TracesDropped() int64 { return p.trace.count() }
 
 // Done is closed by Close.
 func (p *Producer) Done() <-chan struct{} { return p.done }
@@ -422,6 +457,9 @@ func (p *Producer) send(ctx context.Context, m *message.Message, queue *protocol
 
 // sendBy sends a message that was checked.
 func (p *Producer) sendBy(ctx context.Context, a *attempts) (SendResult, error) {
+	if err := p.addTraceContext(ctx, &a.message); err != nil {
+		return SendResult{}, err
+	}
 	var key string
 	a.message.Properties, key = uniqueIDs().AddTo(p.ns.mark(a.message.Properties))
 	a.reply = isReply(&a.message)
@@ -441,7 +479,7 @@ func (p *Producer) sendBy(ctx context.Context, a *attempts) (SendResult, error) 
 		var attempt SendResult
 		if a.done(ctx, resp.Code, err) {
 			attempt = a.result(key, resp.Code)
-			attempt.OffsetMsgID, attempt.QueueOffset = resp.MessageID, resp.QueueOffset
+			attempt.OffsetMsgID, attempt.QueueOffset, attempt.RecallHandle = resp.MessageID, resp.QueueOffset, resp.RecallHandle
 			if a.queue.QueueID < 0 {
 				attempt.Queue.QueueID = resp.QueueID
 			}

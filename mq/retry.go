@@ -33,6 +33,7 @@ func (c *Consumer) Retry(ctx context.Context, m *message.MessageExt, level int) 
 	if err != nil {
 		return fmt.Errorf("retry of message %d of topic %s, queue %d, group %s: %w", m.QueueOffset, m.Topic, m.QueueID, c.group, err)
 	}
+	c.trace.retried(m)
 	return nil
 }
 

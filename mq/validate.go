@@ -60,7 +60,7 @@ func checkGroup(group, reserved string) error {
 }
 
 // checkBatch wants what RocketMQ wants of a batch: messages of one topic that
-// is no retry topic, with one value of WAIT, and none of them delayed.
+// is no retry topic, with one value of WAIT, and none of them delayed or timed.
 //
 // Source: RocketMQ common/message/MessageBatch.java, generateFromList.
 func checkBatch(ms []*message.Message, maxBody int) error {
@@ -80,6 +80,7 @@ func checkBatch(ms []*message.Message, maxBody int) error {
 
 func checkElement(first, m *message.Message) error {
 	delay, _ := m.Properties.Get(message.PropertyDelayLevel)
+	_, timed, _ := m.Properties.TimerDue(0) // whatever it says
 	switch {
 	case m.Topic != first.Topic:
 		return &message.IllegalError{Field: "topic", Value: m.Topic, Reason: "is not the batch's, which is " + first.Topic}
@@ -87,6 +88,8 @@ func checkElement(first, m *message.Message) error {
 		return &message.IllegalError{Field: "topic", Value: m.Topic, Reason: "is a retry topic: it takes no batch"}
 	case delayed(delay):
 		return &message.IllegalError{Field: "property DELAY", Value: delay, Reason: "does not go with a batch"}
+	case timed:
+		return &message.IllegalError{Field: "property TIMER_…", Reason: "a time of delivery does not go with a batch"}
 	case waits(m.Properties) != waits(first.Properties):
 		return &message.IllegalError{Field: "property WAIT", Reason: "differs within the batch"}
 	}

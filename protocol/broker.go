@@ -48,6 +48,7 @@ type Broker interface {
 
 	Retries
 	Clients
+	Timers
 	Replies
 	Admin
 }
@@ -80,7 +81,8 @@ type SendMessageResponse struct {
 	MessageID      message.OffsetMessageID
 	QueueID        int32
 	QueueOffset    message.QueueOffset
-	StoreTimestamp int64 // ms since the Unix epoch
+	StoreTimestamp int64  // ms since the Unix epoch
+	RecallHandle   string // of a message that waits for its time: see RecallHandle
 }
 
 // SendMessageBatchRequest is a batch on its way to a queue: Message.Body holds

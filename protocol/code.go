@@ -6,29 +6,48 @@ import "strconv"
 // that errors.Is(err, protocol.TopicNotExist) finds it in any wrapped *Error.
 type ResponseCode int32
 
-// The codes that PocketMQ gives or understands.
+// The codes of brokers. PocketMQ's does not give all of them; another broker may.
+//
+// Source: RocketMQ common/protocol/ResponseCode.java.
 const (
 	Success                   ResponseCode = 0
 	SystemError               ResponseCode = 1
 	SystemBusy                ResponseCode = 2
 	RequestCodeNotSupported   ResponseCode = 3
+	TransactionFailed         ResponseCode = 4
 	FlushDiskTimeout          ResponseCode = 10 // stored, not confirmed on disk
 	SlaveNotAvailable         ResponseCode = 11 // stored, not replicated
 	FlushSlaveTimeout         ResponseCode = 12 // stored, replication not confirmed
 	MessageIllegal            ResponseCode = 13
 	ServiceNotAvailable       ResponseCode = 14
+	VersionNotSupported       ResponseCode = 15
 	NoPermission              ResponseCode = 16
 	TopicNotExist             ResponseCode = 17
+	TopicExistAlready         ResponseCode = 18
 	PullNotFound              ResponseCode = 19 // nothing new yet
 	PullRetryImmediately      ResponseCode = 20 // nothing for this filter; go on at NextBeginOffset
 	PullOffsetMoved           ResponseCode = 21 // the offset is outside the queue; go on at NextBeginOffset
 	QueryNotFound             ResponseCode = 22 // no offset is stored
 	SubscriptionParseFailed   ResponseCode = 23
+	SubscriptionNotExist      ResponseCode = 24
+	SubscriptionNotLatest     ResponseCode = 25
 	SubscriptionGroupNotExist ResponseCode = 26
+	FilterDataNotExist        ResponseCode = 27
+	FilterDataNotLatest       ResponseCode = 28
+	InvalidParameter          ResponseCode = 29 // from later versions
+	TransactionShouldCommit   ResponseCode = 200
+	TransactionShouldRollback ResponseCode = 201
+	TransactionStateUnknown   ResponseCode = 202
+	TransactionGroupWrong     ResponseCode = 203
 	NoBuyerID                 ResponseCode = 204
 	NotInCurrentUnit          ResponseCode = 205
+	ConsumerNotOnline         ResponseCode = 206
+	ConsumeMessageTimeout     ResponseCode = 207
 	NoMessage                 ResponseCode = 208  // a client's: an id that leads to no message
+	PollingFull               ResponseCode = 209  // from later versions
+	PollingTimeout            ResponseCode = 210  // from later versions
 	FlowControl               ResponseCode = 215  // as SystemBusy, from later versions
+	IllegalOperation          ResponseCode = 604  // from later versions
 	GoAway                    ResponseCode = 1500 // the broker is about to leave
 )
 
@@ -55,23 +74,40 @@ var codeNames = map[ResponseCode]string{
 	SystemError:               "SYSTEM_ERROR",
 	SystemBusy:                "SYSTEM_BUSY",
 	RequestCodeNotSupported:   "REQUEST_CODE_NOT_SUPPORTED",
+	TransactionFailed:         "TRANSACTION_FAILED",
 	FlushDiskTimeout:          "FLUSH_DISK_TIMEOUT",
 	SlaveNotAvailable:         "SLAVE_NOT_AVAILABLE",
 	FlushSlaveTimeout:         "FLUSH_SLAVE_TIMEOUT",
 	MessageIllegal:            "MESSAGE_ILLEGAL",
 	ServiceNotAvailable:       "SERVICE_NOT_AVAILABLE",
+	VersionNotSupported:       "VERSION_NOT_SUPPORTED",
 	NoPermission:              "NO_PERMISSION",
 	TopicNotExist:             "TOPIC_NOT_EXIST",
+	TopicExistAlready:         "TOPIC_EXIST_ALREADY",
 	PullNotFound:              "PULL_NOT_FOUND",
 	PullRetryImmediately:      "PULL_RETRY_IMMEDIATELY",
 	PullOffsetMoved:           "PULL_OFFSET_MOVED",
 	QueryNotFound:             "QUERY_NOT_FOUND",
 	SubscriptionParseFailed:   "SUBSCRIPTION_PARSE_FAILED",
+	SubscriptionNotExist:      "SUBSCRIPTION_NOT_EXIST",
+	SubscriptionNotLatest:     "SUBSCRIPTION_NOT_LATEST",
 	SubscriptionGroupNotExist: "SUBSCRIPTION_GROUP_NOT_EXIST",
+	FilterDataNotExist:        "FILTER_DATA_NOT_EXIST",
+	FilterDataNotLatest:       "FILTER_DATA_NOT_LATEST",
+	InvalidParameter:          "INVALID_PARAMETER",
+	TransactionShouldCommit:   "TRANSACTION_SHOULD_COMMIT",
+	TransactionShouldRollback: "TRANSACTION_SHOULD_ROLLBACK",
+	TransactionStateUnknown:   "TRANSACTION_STATE_UNKNOW", // spelled so
+	TransactionGroupWrong:     "TRANSACTION_STATE_GROUP_WRONG",
 	NoBuyerID:                 "NO_BUYER_ID",
 	NotInCurrentUnit:          "NOT_IN_CURRENT_UNIT",
+	ConsumerNotOnline:         "CONSUMER_NOT_ONLINE",
+	ConsumeMessageTimeout:     "CONSUME_MSG_TIMEOUT",
 	NoMessage:                 "NO_MESSAGE",
+	PollingFull:               "POLLING_FULL",
+	PollingTimeout:            "POLLING_TIMEOUT",
 	FlowControl:               "FLOW_CONTROL",
+	IllegalOperation:          "ILLEGAL_OPERATION",
 	GoAway:                    "GO_AWAY",
 	ConnectBroker:             "CONNECT_BROKER_EXCEPTION",
 	AccessBrokerTimeout:       "ACCESS_BROKER_TIMEOUT",

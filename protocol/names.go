@@ -10,6 +10,9 @@ import (
 const (
 	// TemplateTopic is the topic after which others are made on first use.
 	TemplateTopic = "TBW102"
+	// TraceTopic is where clients report what they sent and consumed, if nothing else
+	// is said.
+	TraceTopic = "RMQ_SYS_TRACE_TOPIC"
 
 	RetryPrefix      = "%RETRY%"
 	DeadLetterPrefix = "%DLQ%"
@@ -19,7 +22,6 @@ const (
 	checkMaxTimeTopic = "TRANS_CHECK_MAX_TIME_TOPIC"
 	selfTestTopic     = "SELF_TEST_TOPIC"
 	benchmarkTopic    = "BenchmarkTest"
-	traceTopic        = "RMQ_SYS_TRACE_TOPIC"
 	movedTopic        = "OFFSET_MOVED_EVENT"
 	systemPrefix      = "rmq_sys_"
 
@@ -38,10 +40,11 @@ func CheckGroup(group string) error { return checkName("group", group, MaxGroupL
 // CheckSendTopic refuses topics that applications do not send to, because the
 // broker gives their messages a meaning of its own.
 //
-// Source: RocketMQ common/topic/TopicValidator.java; the list is that of 4.9.8.
+// Source: RocketMQ common/topic/TopicValidator.java; the list is that of
+// 4.9.8, and the topic of timed messages.
 func CheckSendTopic(topic string) error {
 	switch topic {
-	case message.ScheduleTopic, halfTopic, opTopic, checkMaxTimeTopic, selfTestTopic, movedTopic:
+	case message.ScheduleTopic, message.TimerTopic, halfTopic, opTopic, checkMaxTimeTopic, selfTestTopic, movedTopic:
 		return &message.IllegalError{Field: "topic", Value: topic, Reason: "is reserved: sending to it is forbidden"}
 	}
 	return nil
@@ -51,7 +54,7 @@ func CheckSendTopic(topic string) error {
 func IsSystemTopic(topic string) bool {
 	switch topic {
 	case TemplateTopic, message.ScheduleTopic, halfTopic, opTopic, checkMaxTimeTopic, selfTestTopic,
-		benchmarkTopic, traceTopic, movedTopic:
+		benchmarkTopic, TraceTopic, movedTopic:
 		return true
 	}
 	return strings.HasPrefix(topic, systemPrefix)

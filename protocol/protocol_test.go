@@ -42,7 +42,7 @@ func TestSystemTopics(t *testing.T) {
 		"OFFSET_MOVED_EVENT":          {true, true},
 		"BenchmarkTest":               {true, false},
 		"RMQ_SYS_TRACE_TOPIC":         {true, false},
-		"rmq_sys_wheel_timer":         {true, false},
+		"rmq_sys_wheel_timer":         {true, true},
 		"%RETRY%group":                {false, false},
 		"orders":                      {false, false},
 	} {

@@ -31,9 +31,9 @@ type Consumed func(topic string, queueID int32) (message.QueueOffset, bool)
 
 // SetConsumed tells the store what the consumer groups have consumed; nil ends
 // that. See Retention.Groups: as long as nothing is known, nothing counts as
-// consumed. A queue of message.ScheduleTopic is consumed up to what was delivered:
-// delayed messages that wait are not removed, for no reason and whatever
-// Retention.Groups says, while f is there to tell of them. The store calls f from a goroutine of its own, once for each queue,
+// consumed. A queue of message.ScheduleTopic or message.TimerTopic is consumed up
+// to what was delivered: messages that wait are not removed, for no reason and
+// whatever Retention.Groups says, while f is there to tell of them. The store calls f from a goroutine of its own, once for each queue,
 // when it looks for something to remove. f must not call the store.
 func (s *DefaultMessageStore) SetConsumed(f Consumed) {
 	if f == nil {
@@ -108,7 +108,9 @@ func (s *DefaultMessageStore) clean(c cleaning) (Removal, error) {
 	if s.building.Load() != nil { // what is not in its queue yet would be
 		return Removal{LogStart: s.log.MinOffset()}, nil
 	}
-	chosen := s.cfg.Retention.choose(s.situation(c))
+	sit := s.situation(c)
+	chosen := s.cfg.Retention.choose(sit)
+	s.tellHeldBack(sit, chosen)
 	var removal Removal
 	var err error
 	for len(chosen) > 0 && err == nil {
@@ -140,11 +142,16 @@ func (s *DefaultMessageStore) situation(c cleaning) situation {
 		anyHour: c.anyHour || seen.excess(r.DiskMaxUsedSpaceRatio) > 0,
 		excess:  seen.excess(r.DiskCleanForciblyRatio), stored: s.lastStored,
 	}
+	consumed := s.consumed.Load()
 	if r.Groups != IgnoreGroups {
 		sit.consumed = s.consumedTo(dispatched)
 		sit.bound = min(sit.bound, sit.consumed)
-	} else if consumed := s.consumed.Load(); consumed != nil {
-		sit.bound = min(sit.bound, s.deliveredTo(*consumed, dispatched))
+	} else if consumed != nil {
+		sit.bound = min(sit.bound, s.deliveredTo(*consumed, message.ScheduleTopic, dispatched))
+	}
+	sit.untimed = sit.bound
+	if consumed != nil {
+		sit.bound = min(sit.bound, s.deliveredTo(*consumed, message.TimerTopic, dispatched))
 	}
 	if r.MaxAge > 0 {
 		sit.now = s.cfg.Now()
@@ -159,7 +166,8 @@ func (s *DefaultMessageStore) situation(c cleaning) situation {
 }
 
 // consumedTo is the log offset before which everything was consumed by those
-// groups that count; dispatched at most.
+// groups that count; dispatched at most. Timed messages are not among it: see
+// situation.
 func (s *DefaultMessageStore) consumedTo(dispatched message.LogOffset) message.LogOffset {
 	consumed := s.consumed.Load()
 	if consumed == nil {
@@ -171,6 +179,9 @@ func (s *DefaultMessageStore) consumedTo(dispatched message.LogOffset) message.L
 	}
 	to := dispatched
 	for _, q := range queues {
+		if q.Topic == message.TimerTopic {
+			continue
+		}
 		next, registered := (*consumed)(q.Topic, q.ID)
 		if !registered && s.cfg.Retention.Groups == KeepUnconsumed {
 			continue
@@ -183,19 +194,19 @@ func (s *DefaultMessageStore) consumedTo(dispatched message.LogOffset) message.L
 	return to
 }
 
-// deliveredTo is the log offset before which every delayed message was delivered;
-// dispatched at most.
-func (s *DefaultMessageStore) deliveredTo(consumed Consumed, dispatched message.LogOffset) message.LogOffset {
-	to := dispatched
+// deliveredTo is the log offset before which every message that waited in the topic
+// was delivered; none if all were.
+func (s *DefaultMessageStore) deliveredTo(consumed Consumed, topic string, none message.LogOffset) message.LogOffset {
+	to := none
 	for _, q := range s.queues.All() {
-		if q.Topic != message.ScheduleTopic {
+		if q.Topic != topic {
 			continue
 		}
 		if _, err := consumequeue.Find(s.queues, q.Topic, q.ID); err != nil { // it opens the queue
 			return 0 // nobody knows what it holds
 		}
 		if next, ok := consumed(q.Topic, q.ID); ok {
-			to = min(to, firstFrom(q, next, dispatched))
+			to = min(to, firstFrom(q, next, none))
 		}
 	}
 	return to

@@ -10,6 +10,7 @@ import (
 
 	"github.com/pocketmq/pocketmq/commitlog"
 	"github.com/pocketmq/pocketmq/consumequeue"
+	"github.com/pocketmq/pocketmq/dispatcher"
 	"github.com/pocketmq/pocketmq/message"
 )
 
@@ -203,10 +204,26 @@ func (s *DefaultMessageStore) admit(ctx context.Context) error {
 			return err
 		}
 	}
-	if int64(s.log.Visible()) < s.lagCheck.Load() {
+	lagging, end := s.lagging()
+	if lagging == nil {
 		return nil
 	}
+	s.stats.lagWaits.Add(1)
+	s.stats.waitingForDispatch.Add(1)
+	defer s.stats.waitingForDispatch.Add(-1)
+	if err := lagging.Wait(ctx, end-message.LogOffset(s.cfg.MaxDispatchLag)); err != nil {
+		return fmt.Errorf("dispatcher lags by %d bytes: %w", lagging.Lag(), err)
+	}
+	return nil
+}
+
+// lagging is the dispatcher that is too far behind the end of the log, nil for
+// none.
+func (s *DefaultMessageStore) lagging() (*dispatcher.Dispatcher, message.LogOffset) {
 	end := s.log.Visible()
+	if int64(end) < s.lagCheck.Load() {
+		return nil, end
+	}
 	lagging, lag := s.dispatcher, s.dispatcher.Lag()
 	if s.index != nil {
 		if l := s.index.lag(s.cfg.MaxDispatchLag / 2); l > lag {
@@ -217,15 +234,9 @@ func (s *DefaultMessageStore) admit(ctx context.Context) error {
 		s.lagCheck.Store(int64(end) - lag + s.cfg.MaxDispatchLag) // until then it can not be exceeded
 	}
 	if lag <= s.cfg.MaxDispatchLag {
-		return nil
+		return nil, end
 	}
-	s.stats.lagWaits.Add(1)
-	s.stats.waitingForDispatch.Add(1)
-	defer s.stats.waitingForDispatch.Add(-1)
-	if err := lagging.Wait(ctx, end-message.LogOffset(s.cfg.MaxDispatchLag)); err != nil {
-		return fmt.Errorf("dispatcher lags by %d bytes: %w", lagging.Lag(), err)
-	}
-	return nil
+	return lagging, end
 }
 
 // placed announces what was placed, and completes r, in which the offsets of a

@@ -47,6 +47,12 @@ func (s *DefaultMessageStore) OffsetByTime(time int64) message.LogOffset {
 	return s.log.FileStoredBefore(time - 1)
 }
 
+// FileStart is the log offset at which the file begins that has the offset: that of
+// a record, if the file is there.
+func (s *DefaultMessageStore) FileStart(off message.LogOffset) message.LogOffset {
+	return s.log.FileStart(off)
+}
+
 // DelayLevels are those of Config.DelayLevels.
 func (s *DefaultMessageStore) DelayLevels() message.DelayLevels {
 	levels, _ := message.ParseDelayLevels(s.cfg.DelayLevels) // Open has read them before

@@ -129,6 +129,7 @@ type doomed struct {
 type situation struct {
 	files    []commitlog.FileInfo // oldest first
 	bound    message.LogOffset    // nothing behind it is removed
+	untimed  message.LogOffset    // what bound would be if no timed message waited
 	consumed message.LogOffset    // everything before it was consumed by those who count
 	manual   message.LogOffset    // see RemoveBefore
 	drop     int                  // files to drop to make room

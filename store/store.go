@@ -59,6 +59,7 @@ type DefaultMessageStore struct {
 	disk       *disk
 	followers  []follower
 	consumed   atomic.Pointer[Consumed]
+	heldBack   atomic.Pointer[func(message.LogOffset)] // see SetHeldBack
 	room       room
 	cleanings  chan cleaning
 	cleanKick  chan struct{}                   // there may be something to remove, or a put waits for room

@@ -42,7 +42,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		SilenceErrors: true, SilenceUsage: true,
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
 	}
-	root.AddCommand(c.send(), c.tail(), c.topics(), c.groups(), c.query(), c.stats(), c.info(), c.verify(), c.dump(), c.repair(), c.backup())
+	root.AddCommand(c.send(), c.tail(), c.topics(), c.delay(), c.groups(), c.query(), c.stats(), c.info(), c.verify(), c.dump(), c.repair(), c.backup())
 	root.SetArgs(args)
 	root.SetIn(stdin)
 	root.SetOut(stdout)

@@ -1,6 +1,7 @@
-// Reminders shows delayed messages and retries: it sends reminders for later,
-// closes the directory and opens it again, receives each when its time has come,
-// and has the one that can not be handled at first come again.
+// Reminders shows delayed messages and retries: it sends reminders for later, at
+// delay levels and at times of their own, cancels one, closes the directory and
+// opens it again, receives each when its time has come, and has the one that can
+// not be handled at first come again.
 //
 //	go run ./examples/reminders DIR
 package main
@@ -11,6 +12,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"time"
 
 	"github.com/pocketmq/pocketmq"
 	"github.com/pocketmq/pocketmq/message"
@@ -63,8 +65,26 @@ func schedule(ctx context.Context, dir string, out io.Writer) (err error) {
 			return err
 		}
 	}
-	fmt.Fprintln(out, "3 reminders are on disk")
+	handle, err := at(ctx, p, "do the dishes", time.Now().Add(time.Hour))
+	if err != nil {
+		return err
+	}
+	if _, err := at(ctx, p, "call home", time.Now().Add(5*time.Second)); err != nil {
+		return err
+	}
+	if err := p.CancelTimer(ctx, handle); err != nil { // an error that matches pocketmq.ErrNotPending would say: too late
+		return err
+	}
+	fmt.Fprintln(out, "4 reminders are on disk, and one was cancelled")
 	return nil
+}
+
+// at sends a reminder for a time of its own, and returns by what it can be
+// cancelled, until then and by whomever.
+func at(ctx context.Context, p *pocketmq.Producer, text string, due time.Time) (handle string, err error) {
+	var properties pocketmq.Properties
+	r, err := p.Send(ctx, &pocketmq.Message{Topic: "reminders", Body: []byte(text), Properties: properties.DeliverAt(due)})
+	return r.RecallHandle, err
 }
 
 // remind receives them. It fails with one, the first time.
@@ -78,7 +98,7 @@ func remind(ctx context.Context, dir string, out io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	for done := 0; done < 3; {
+	for done := 0; done < 4; {
 		m, err := c.Receive(ctx)
 		if err != nil {
 			return err

@@ -17,9 +17,10 @@ func Example() {
 		fmt.Println(err)
 	}
 	// Output:
-	// 3 reminders are on disk
+	// 4 reminders are on disk, and one was cancelled
 	// wake up: ringing, attempt 1
 	// have tea: the bell is broken
 	// go home: ringing, attempt 1
 	// have tea: ringing, attempt 2
+	// call home: ringing, attempt 1
 }

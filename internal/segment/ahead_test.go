@@ -219,8 +219,9 @@ func TestAheadPreparesAsMuchAsTheWriterNeeds(t *testing.T) {
 		a.Renew()
 	}
 	require.LessOrEqual(t, a.Ready(), int64(4*minSpan), "for a slow writer")
-	for a.Ready() < pos+window/2 { // for a fast writer
+	for a.Ready() < pos+window/2 { // for a writer that is always faster
 		write(64 << 10)
+		require.NoError(t, a.Wait(t.Context(), a.Ready()+1))
 		require.Less(t, pos, int64(24<<20))
 	}
 	require.NoError(t, a.Close())
