@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -14,6 +15,7 @@ type row struct {
 	workload workload
 	promise  promise
 	results  []result
+	err      error // of the repetition that failed, the last one
 }
 
 // name is what -only looks at.
@@ -42,7 +44,8 @@ func selectRows(only string) ([]*row, error) {
 	return rows, nil
 }
 
-// measureAll measures every row once in each repetition.
+// measureAll measures every row once in each repetition, and a row that fails not
+// again. The error is not that of a row.
 func measureAll(ctx context.Context, opts options) ([]*row, error) {
 	rows, err := selectRows(opts.only)
 	if err != nil {
@@ -55,19 +58,47 @@ func measureAll(ctx context.Context, opts options) ([]*row, error) {
 	}
 	for n := range opts.runs {
 		for i, r := range rows {
-			settle(ctx)
-			result, err := inChild(ctx, spec{
-				Peer: r.peer.name, Workload: r.workload.name, Promise: r.promise, Bytes: opts.bytes, Limit: opts.limit,
-			}, opts.dir)
-			if err != nil {
-				return nil, fmt.Errorf("%s: %w", r.name(), err)
+			if r.err != nil {
+				continue
 			}
-			r.results = append(r.results, result)
-			fmt.Fprintf(os.Stderr, "repetition %d of %d, %d of %d: %s: %s messages/s\n",
-				n+1, opts.runs, i+1, len(rows), r.name(), formatRate(result.drainedRate()))
+			settle(ctx)
+			r.repeat(ctx, opts)
+			if err := ctx.Err(); err != nil {
+				return nil, err
+			}
+			fmt.Fprintf(os.Stderr, "repetition %d of %d, %d of %d: %s: %s\n", n+1, opts.runs, i+1, len(rows), r.name(), r.outcome())
 		}
 	}
 	return rows, nil
+}
+
+// repeat measures the row once more. After a failure the others still go on.
+func (r *row) repeat(ctx context.Context, opts options) {
+	result, err := inChild(ctx, spec{
+		Peer: r.peer.name, Workload: r.workload.name, Promise: r.promise, Bytes: opts.bytes, Limit: opts.limit,
+	}, opts.dir)
+	if err != nil {
+		r.err = fmt.Errorf("%s: %w", r.name(), err)
+		return
+	}
+	r.results = append(r.results, result)
+}
+
+// outcome tells of the last repetition.
+func (r *row) outcome() string {
+	if r.err != nil {
+		return "FAILED"
+	}
+	return formatRate(r.results[len(r.results)-1].drainedRate()) + " messages/s"
+}
+
+// failures are the rows that failed, as one error; nil if there is none.
+func failures(rows []*row) error {
+	var errs []error
+	for _, r := range rows {
+		errs = append(errs, r.err)
+	}
+	return errors.Join(errs...)
 }
 
 // settle has the system write what the measurement before left behind, so that

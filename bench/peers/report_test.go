@@ -92,6 +92,9 @@ func TestRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if err := failures(rows); err != nil {
+		t.Fatal(err)
+	}
 	if len(rows) != 2 {
 		t.Fatalf("%d rows", len(rows))
 	}
@@ -102,6 +105,25 @@ func TestRun(t *testing.T) {
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+// TestFailedRow goes on after a failure, and tells of it.
+func TestFailedRow(t *testing.T) {
+	dir := t.TempDir()
+	opts := options{bytes: 1, runs: 2, limit: time.Minute, dir: filepath.Join(dir, "missing"), out: dir, only: "^bbolt/put/size=1024/writers=1/power"}
+	rows, err := measureAll(context.Background(), opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := failures(rows); !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), "bbolt/put/size=1024/writers=1/power loss") {
+		t.Error(err)
+	}
+	if groups := groupRows(rows); len(groups) != 0 {
+		t.Errorf("tables of what failed: %+v", groups)
+	}
+	if page := report(opts, rows); !strings.Contains(page, "- bbolt/put/size=1024/writers=1/power loss failed, and is left out\n") {
+		t.Errorf("the report does not say so: %s", page)
 	}
 }
 

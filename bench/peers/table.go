@@ -13,10 +13,13 @@ type group struct {
 	rows     []*row
 }
 
-// groupRows puts rows of one workload and promise together, in their order.
+// groupRows puts rows of one workload and promise together, in their order, and leaves out those that failed.
 func groupRows(rows []*row) []group {
 	var groups []group
 	for _, r := range rows {
+		if r.err != nil {
+			continue
+		}
 		last := len(groups) - 1
 		if last < 0 || groups[last].workload.name != r.workload.name || groups[last].promise != r.promise {
 			groups = append(groups, group{workload: r.workload, promise: r.promise})
