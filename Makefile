@@ -18,6 +18,10 @@ FUZZTIME  ?= 10s
 BENCH     ?= .
 BENCHTIME ?= 1s
 
+# Of each measurement of make bench-peers.
+PEERS_BYTES ?= 1073741824
+PEERS_RUNS  ?= 5
+
 .DEFAULT_GOAL := help
 
 .PHONY: help
@@ -41,17 +45,20 @@ vet: ## go vet, the slower suites included
 	$(GO) vet ./...
 	$(GO) vet -tags slow ./...
 	cd interop && $(GO) vet ./...
+	cd bench/peers && $(GO) vet ./...
 
 .PHONY: mod
 mod: ## fail if go.mod is not tidy, or a dependency is not what go.sum says
 	$(GO) mod tidy -diff
 	$(GO) mod verify
 	cd interop && $(GO) mod tidy -diff
+	cd bench/peers && $(GO) mod tidy -diff
 
 .PHONY: lint
 lint: gofmt vet ## gofmt, go vet and golangci-lint
 	"$$(.ci/tools golangci-lint)" run ./...
 	cd interop && "$$(../.ci/tools golangci-lint)" run ./...
+	cd bench/peers && "$$(../../.ci/tools golangci-lint)" run ./...
 
 .PHONY: test
 test: ## the tests, as README says
@@ -85,6 +92,19 @@ fuzz: ## every fuzz target for FUZZTIME each
 bench: ## the benchmarks; BENCH selects, BENCHTIME says how long
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchtime $(BENCHTIME) -benchmem -timeout 60m ./bench
 
+.PHONY: peers-java
+peers-java: ## RocketMQ's own store as a peer, where there are Java 17 and Maven
+	@for program in java mvn; do command -v $$program >/dev/null || { echo "PEERS WITHOUT ROCKETMQ: no $$program"; exit 0; }; done; \
+	build="mvn -q -B -Dstyle.color=never -f bench/peers/java package"; $$build -o >/dev/null 2>&1 || $$build
+
+.PHONY: bench-peers
+bench-peers: peers-java ## PocketMQ beside its peers, into docs/benchmarks; an hour or two, on a machine that does nothing else
+	cd bench/peers && $(GO) run . -bytes $(PEERS_BYTES) -runs $(PEERS_RUNS) -out ../../docs/benchmarks
+
+.PHONY: test-peers
+test-peers: peers-java ## every peer with a thousand messages, and killed
+	cd bench/peers && $(GO) test -count=1 -timeout 5m ./...
+
 .PHONY: cover
 cover: ## test coverage, the total on the last line
 	$(GO) test -coverpkg=./... -coverprofile=coverage.out ./...
@@ -113,4 +133,4 @@ examples: ## the examples that are modules of their own, and those that print wh
 
 .PHONY: clean
 clean: ## remove what the other targets left behind
-	rm -rf bin coverage.out interop/java/target
+	rm -rf bin coverage.out interop/java/target bench/peers/java/target
