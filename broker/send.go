@@ -195,10 +195,7 @@ func (b *Broker) prepare(ctx context.Context, req *protocol.SendMessageRequest) 
 	if err := b.acceptSend(ctx); err != nil {
 		return inner, err
 	}
-	scan, err := scanProperties(req.Message.Properties)
-	if err != nil {
-		return inner, err
-	}
+	scan := scanProperties(req.Message.Properties)
 	if len(req.Message.Body) == 0 {
 		return inner, refuse(protocol.MessageIllegal, "", &message.IllegalError{Field: "body", Reason: "is empty"})
 	}
@@ -213,6 +210,7 @@ func (b *Broker) prepare(ctx context.Context, req *protocol.SendMessageRequest) 
 	inner.Message = req.Message
 	inner.QueueID = req.QueueID
 	inner.ReconsumeTimes = req.ReconsumeTimes
+	var err error
 	inner.Properties, err = b.storedProperties(req.Message.Properties, scan)
 	inner.NoWait = scan.noWait
 	inner.SysFlag = req.SysFlag
@@ -256,9 +254,8 @@ type scanned struct {
 	half                  bool // TRAN_MSG=true
 }
 
-// scanProperties reads them once, and refuses what asks for a delivery that
-// this version does not have.
-func scanProperties(p message.Properties) (scanned, error) {
+// scanProperties reads them once.
+func scanProperties(p message.Properties) scanned {
 	var s scanned
 	for name, value := range p.All() {
 		switch name {
@@ -270,7 +267,7 @@ func scanProperties(p message.Properties) (scanned, error) {
 			s.half = strings.EqualFold(value, "true")
 		}
 	}
-	return s, nil
+	return s
 }
 
 // admitElements refuses in a batch what admit refuses in a message, and delays.
@@ -282,11 +279,7 @@ func (b *Broker) admitElements(batch *message.MessageExtBrokerInner) error {
 		if err != nil {
 			return refuse(protocol.MessageIllegal, "", err)
 		}
-		scan, err := scanProperties(e.Properties)
-		if err != nil {
-			return err
-		}
-		if scan.half {
+		if scanProperties(e.Properties).half {
 			return halfInBatch()
 		}
 		if err := b.notDelayed(e.Properties); err != nil {
@@ -328,11 +321,6 @@ func checkProperties(p, batch message.Properties) error {
 		return refuse(protocol.MessageIllegal, "", &message.LimitError{Field: "properties", Limit: message.MaxPropertiesLength, Value: int64(n)})
 	}
 	return nil
-}
-
-func notServed(what, name, value string) error {
-	return refuse(protocol.RequestCodeNotSupported, what+" are not served by this version",
-		&message.IllegalError{Field: "property " + name, Value: value, Reason: "would not be obeyed"})
 }
 
 // storedProperties drops WAIT and adds CLUSTER, at the end where it is new.

@@ -217,7 +217,6 @@ func (a *ahead) advance() bool {
 		}
 		if mine != nil {
 			a.free <- mine
-			mine = nil
 		}
 		free := a.free
 		if !more || s.isDone() {
@@ -227,7 +226,7 @@ func (a *ahead) advance() bool {
 		case <-s.done:
 			a.take(s)
 			return true
-		case mine = <-free:
+		case mine = <-free: // in place of what was given back
 		}
 	}
 }
