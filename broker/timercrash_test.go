@@ -163,7 +163,7 @@ func TestRollsAfterCrash(t *testing.T) {
 		end := s.MaxOffsetInQueue(message.TimerTopic, 0)
 		b.timers.heldBack(s.MaxOffset())
 		require.Eventually(t, func() bool { return s.MaxOffsetInQueue(message.TimerTopic, 0) == end+n }, 20*time.Second, time.Millisecond)
-		require.Len(t, waiting(t, b), n)
+		require.Eventually(t, func() bool { return len(waiting(t, b)) == n }, 20*time.Second, time.Millisecond, "pages of a list that moves")
 	}
 	require.NoError(t, taken.take(t.Context(), s))
 	require.NoError(t, b.Close())

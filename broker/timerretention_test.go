@@ -97,11 +97,15 @@ func TestTimedMessagesAreNotMovedInVain(t *testing.T) {
 					require.NoError(t, err)
 				}
 				end := b.store.MaxOffset()
+				synctest.Wait()
+				_, err = b.store.DeleteExpired(t.Context()) // the last time it looked, a message may not have been known
+				require.NoError(t, err)
 				time.Sleep(2 * time.Hour)
 				synctest.Wait()
 				moved := int64(b.store.MaxOffset() - end)
 				require.LessOrEqual(t, moved, test.most)
-				require.Equal(t, test.most > 0, moved > 0)
+				records := b.store.MaxOffsetInQueue(message.TimerTopic, 0)
+				require.Equal(t, test.most > 0, records > 50, "some may be moved while others are sent")
 				require.Len(t, waiting(t, b), 50)
 				require.NoError(t, b.Close())
 				require.NoError(t, b.store.Close())

@@ -240,6 +240,10 @@ func (r *txResume) adopt(end message.QueueOffset) {
 		for _, off := range append(h.old, h.offset) {
 			t.open[off] = h
 		}
+		if client, ok := t.senders[h.offset]; ok { // it was sent just now
+			h.client = client
+			delete(t.senders, h.offset)
+		}
 		t.list(h)
 		open++
 	}
