@@ -334,6 +334,7 @@ func modelTransactions(t *testing.T, seed uint64) (rolled int) {
 		default:
 			copies++
 			dir := filepath.Join(root, fmt.Sprint("copy", copies))
+			synctest.Wait() // a kill stops all at once, and a copy is made file by file
 			require.NoError(t, copyStore(s, dir))
 			require.NoError(t, b.Close())
 			require.NoError(t, s.Close())

@@ -542,7 +542,7 @@ func TestBuildInBackgroundPowerLost(t *testing.T) {
 			rest(s)
 			closeStore(t, s)
 		})
-		require.Greater(t, len(shots), 10)
+		require.Greater(t, len(shots), 5)
 		for i, shot := range shots {
 			for seed := range uint64(3) {
 				image := scratch(t)
