@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -70,8 +71,11 @@ func TestBrokerPermission(t *testing.T) {
 
 // TestAcceptSendFrom refuses messages before a time; reads go on.
 func TestAcceptSendFrom(t *testing.T) {
-	now := time.Date(2024, 5, 6, 7, 8, 9, 0, time.Local)
-	b := openBroker(t, Config{AcceptSendFrom: now.Add(time.Second), Now: func() time.Time { return now }})
+	start := time.Date(2024, 5, 6, 7, 8, 9, 0, time.Local)
+	var later atomic.Int64
+	b := openBroker(t, Config{
+		AcceptSendFrom: start.Add(time.Second), Now: func() time.Time { return start.Add(time.Duration(later.Load())) },
+	})
 	createTopic(t, b, "orders", 1)
 	resp, err := b.SendMessage(t.Context(), keyed("orders", 0, "A"))
 	require.Equal(t, protocol.SystemError, resp.Code)
@@ -81,7 +85,7 @@ func TestAcceptSendFrom(t *testing.T) {
 	require.Zero(t, b.store.MaxOffset())
 	_, err = b.PullMessage(t.Context(), protocol.PullMessageRequest{Topic: "orders"})
 	require.NoError(t, err)
-	now = now.Add(time.Second)
+	later.Store(int64(time.Second))
 	mustSend(t, b, keyed("orders", 0, "A"))
 }
 

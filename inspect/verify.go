@@ -145,6 +145,9 @@ func (v *verifier) begin() error {
 	if err != nil {
 		return err
 	}
+	if v.queues, err = queues(v.dir); err != nil { // one may have been made meanwhile
+		return err
+	}
 	for _, q := range v.queues {
 		if err := q.refresh(); err != nil {
 			return err

@@ -4,6 +4,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -24,38 +25,53 @@ func TestHeldBack(t *testing.T) {
 			timed := s.MaxOffset()
 			putTiny(t, s, "t", 40)
 			settle(t, s)
-			var told []message.LogOffset
-			s.SetHeldBack(func(to message.LogOffset) { told = append(told, to) })
+			var mu sync.Mutex
+			var lately []message.LogOffset
+			s.SetHeldBack(func(to message.LogOffset) {
+				mu.Lock()
+				defer mu.Unlock()
+				lately = append(lately, to)
+			})
 			consumed := map[string]message.QueueOffset{"t": 60}
+			consume := func(topic string, to message.QueueOffset) {
+				mu.Lock()
+				defer mu.Unlock()
+				consumed[topic] = to
+			}
 			s.SetConsumed(func(topic string, _ int32) (message.QueueOffset, bool) {
+				mu.Lock()
+				defer mu.Unlock()
 				off, ok := consumed[topic]
 				return off, ok || topic == message.TimerTopic
 			})
-			remove := func() {
-				told = nil
+			remove := func() (told []message.LogOffset) {
+				settle(t, s) // what it looks at by itself
+				mu.Lock()
+				lately = nil
+				mu.Unlock()
 				_, err := s.RemoveBefore(t.Context(), s.MaxOffset())
 				require.NoError(t, err)
+				mu.Lock()
+				defer mu.Unlock()
+				return lately
 			}
-			remove()
+			told := remove()
 			require.Less(t, s.MinOffset(), timed)
 			require.Positive(t, s.MinOffset())
 			require.NotEmpty(t, told)
 			require.Equal(t, s.log.FileStart(s.MaxOffset()), told[len(told)-1])
 			if rule != IgnoreGroups {
-				consumed["t"] = 0
-				remove()
-				require.Empty(t, told, "a group holds it, too")
-				consumed["t"] = 60
+				consume("t", 0)
+				require.Empty(t, remove(), "a group holds it, too")
+				consume("t", 60)
 			}
 			start := s.MinOffset()
 			s.SetHeldBack(nil)
-			remove()
+			require.Empty(t, remove())
 			require.Equal(t, start, s.MinOffset())
-			require.Empty(t, told)
-			consumed[message.TimerTopic] = 1
-			remove()
+			consume(message.TimerTopic, 1)
+			require.Empty(t, remove())
 			require.Greater(t, s.MinOffset(), timed)
-			require.Empty(t, told)
 			closeStore(t, s)
 		})
 	}
