@@ -61,6 +61,9 @@ func needDisks(t *testing.T) {
 		} else {
 			mustRun(t, "umount", dir)
 		}
+		if _, err := run("losetup", "--find"); err != nil {
+			missing = append(missing, "a free loop device: "+err.Error())
+		}
 	}
 	if len(missing) > 0 {
 		t.Skip("NOT TESTED: disks that are really full, fail or hang; missing: " + strings.Join(missing, "; "))
