@@ -507,7 +507,7 @@ func testTimersModel(t *testing.T, seed uint64, steps int) {
 		case 6, 7:
 			pass(time.Duration(r.IntN(4000)) * time.Millisecond)
 		case 8:
-			send(t, b, "others", 0, strings.Repeat("x", r.IntN(2000)))
+			send(t, b, "others", 0, strings.Repeat("x", 1+r.IntN(2000)))
 		case 9:
 			switch r.IntN(5) {
 			case 0: // restart

@@ -221,7 +221,7 @@ func TestTraceLoss(t *testing.T) {
 	}{
 		{"refused", func(context.Context, protocol.SendMessageRequest) error {
 			return &protocol.Error{Code: protocol.NoPermission}
-		}, 5000, "NO_PERMISSION"},
+		}, 1000, "NO_PERMISSION"},
 		{"hangs", func(ctx context.Context, _ protocol.SendMessageRequest) error { <-ctx.Done(); return ctx.Err() }, 5000, "too many records wait"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -229,7 +229,7 @@ func TestTraceLoss(t *testing.T) {
 				var log bytes.Buffer
 				p, _ := tracingProducer(t, test.trace, &log)
 				began := time.Now()
-				for range 5000 {
+				for range test.dropped {
 					_, err := p.Send(t.Context(), text(t, "t", "x"))
 					require.NoError(t, err)
 				}
