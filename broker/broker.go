@@ -122,7 +122,7 @@ func New(ctx context.Context, cfg Config) (*Broker, error) {
 	b.stopDelaysRun = deliverWhenDue(b.delays, b.delays.kick, "delayed messages", cfg.Logger)
 	b.stopTimersRun = deliverWhenDue(b.timers, b.timers.kick, "timed messages", cfg.Logger)
 	b.store.SetHeldBack(b.timers.heldBack)
-	b.stopTxRun = b.transactions.run()
+	b.stopTxRun = deliverWhenDue(b.transactions, b.transactions.kick, "transactions", cfg.Logger)
 	b.store.SetConsumed(b.consumed)
 	return b, nil
 }

@@ -106,44 +106,10 @@ func openTransactions(b *Broker, cfg Config) (*transactions, error) {
 	return t, t.readProgress()
 }
 
-// run begins to work. stop ends it, and saves.
-func (t *transactions) run() (stop func() error) {
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- t.loop(ctx) }()
-	return func() error { cancel(); return <-done }
-}
-
-func (t *transactions) loop(ctx context.Context) error {
-	timer := time.NewTimer(never)
-	defer timer.Stop()
-	for backoff := delayMinBackoff; ; backoff = min(2*backoff, delayMaxBackoff) {
-		err := t.catchUp(ctx)
-		if err == nil {
-			break
-		}
-		if ctx.Err() != nil {
-			return nil // what is on disk is still right
-		}
-		t.log.Error("transactions can not be looked through; will try again", "err", err)
-		timer.Reset(backoff)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			return nil
-		}
-	}
-	close(t.ready)
-	for {
-		timer.Reset(t.round(ctx))
-		select {
-		case <-t.kick:
-		case <-timer.C:
-		case <-ctx.Done():
-			t.passEnded()
-			return t.saveChanges(context.Background())
-		}
-	}
+// finish implements deliverer.
+func (t *transactions) finish() error {
+	t.passEnded()
+	return t.saveChanges(context.Background())
 }
 
 // wake has the goroutine look again.

@@ -42,8 +42,12 @@ func (t *transactions) catchUp(ctx context.Context) error {
 		t.mark = -1
 		t.changed()
 	}
+	if t.dirty { // the round that follows saves: what was adopted must not be adopted again
+		t.saveAt = t.now().UnixMilli()
+	}
 	t.mu.Unlock()
-	return t.saveChanges(ctx)
+	close(t.ready)
+	return nil
 }
 
 // bounded moves an offset of the progress that is outside of its queue to the

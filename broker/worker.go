@@ -26,7 +26,8 @@ func backoff(last time.Duration) time.Duration {
 	return min(max(2*last, delayMinBackoff), delayMaxBackoff)
 }
 
-// deliverer delivers messages that wait, from one goroutine of its own.
+// deliverer delivers messages that wait, or asks about them, from one goroutine of
+// its own.
 type deliverer interface {
 	// catchUp finds out where the last process has stopped. It is called until it
 	// succeeds.
