@@ -42,10 +42,10 @@ func (t *transactions) catchUp(ctx context.Context) error {
 		t.mark = -1
 		t.changed()
 	}
-	if t.dirty { // the round that follows saves: what was adopted must not be adopted again
-		t.saveAt = t.now().UnixMilli()
-	}
 	t.mu.Unlock()
+	if err := t.saveChanges(ctx); err != nil { // no reason to adopt all again: a later round saves
+		t.log.Error("transactions taken up", "err", err)
+	}
 	close(t.ready)
 	return nil
 }
