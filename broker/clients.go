@@ -64,16 +64,20 @@ func (b *Broker) RegisterClient(_ context.Context, req protocol.RegisterClientRe
 			return refuse(protocol.SystemError, "client "+req.ClientID, err)
 		}
 	}
-	b.clients.mu.Lock()
-	defer b.clients.mu.Unlock()
-	if b.clients.byID == nil {
-		b.clients.byID = map[string]protocol.RegisterClientRequest{}
-	}
-	b.clients.byID[req.ClientID] = req
-	if b.transactions != nil {
+	b.clients.add(req)
+	if b.transactions != nil { // not under the table's lock: transactions look into it under theirs
 		b.transactions.joined(req.ProducerGroups)
 	}
 	return nil
+}
+
+func (t *clientTable) add(req protocol.RegisterClientRequest) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.byID == nil {
+		t.byID = map[string]protocol.RegisterClientRequest{}
+	}
+	t.byID[req.ClientID] = req
 }
 
 // UnregisterClient forgets a client.

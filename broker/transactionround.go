@@ -164,6 +164,11 @@ func (t *transactions) waitFor(c *half, q question) {
 		return
 	}
 	pause := t.rules.pause(0)
+	if q == questionToNobody && len(t.clients.producers(h.group)) > 0 { // one has joined since
+		h.next = t.now().UnixMilli()
+		heap.Fix(&t.due, h.index)
+		return
+	}
 	h.alone = q == questionToNobody
 	switch q {
 	case questionTaken:
