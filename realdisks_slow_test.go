@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/pocketmq/pocketmq"
 	"github.com/pocketmq/pocketmq/mq"
@@ -64,6 +65,9 @@ func needDisks(t *testing.T) {
 		if _, err := run("losetup", "--find"); err != nil {
 			missing = append(missing, "a free loop device: "+err.Error())
 		}
+		if err := unix.Access("/sys/block", unix.W_OK); err != nil {
+			missing = append(missing, "the right to set up block devices: /sys/block: "+err.Error())
+		}
 	}
 	if len(missing) > 0 {
 		t.Skip("NOT TESTED: disks that are really full, fail or hang; missing: " + strings.Join(missing, "; "))
@@ -81,14 +85,25 @@ func newLoopDisk(t *testing.T, where string, mib int64) *loopDisk {
 	require.NoError(t, os.WriteFile(image, nil, 0o600))
 	require.NoError(t, os.Truncate(image, mib<<20))
 	require.NoError(t, os.Mkdir(d.dir, 0o700))
-	mustRun(t, "mkfs.ext4", "-q", "-E", "lazy_itable_init=0,lazy_journal_init=0,nodiscard", image)
+	mustRun(t, "mkfs.ext4", "-q", "-b", "4096", "-E", "lazy_itable_init=0,lazy_journal_init=0,nodiscard", image)
 	var err error
 	d.device, err = run("losetup", "--find", "--show", image)
 	require.NoError(t, err)
 	t.Cleanup(func() { mustRun(t, "losetup", "--detach", d.device) })
+	requestsOfOneBlock(t, d.device)
 	mustRun(t, "mount", "-o", "errors=remount-ro", d.device, d.dir)
 	t.Cleanup(func() { mustRun(t, "umount", d.dir) })
 	return d
+}
+
+// requestsOfOneBlock has a loop device write each block of 4 KiB by itself. It
+// confirms a longer request of which the file behind it took the first blocks and
+// had no space for the others, so a sync would confirm what is lost: a disk that
+// lies, against which no store can do anything, and not one that fails.
+func requestsOfOneBlock(t *testing.T, device string) {
+	t.Helper()
+	limit := filepath.Join("/sys/block", filepath.Base(device), "queue/max_sectors_kb")
+	require.NoError(t, os.WriteFile(limit, []byte("4"), 0))
 }
 
 // remount is what somebody does with a disk that failed, when it is well again.
