@@ -84,6 +84,7 @@ type Log struct {
 
 	completions *completions // nil without staging
 	batches     batchRanges
+	recent      *recent // nil when nobody follows
 
 	flushing sync.Mutex                // held by the one Flush that works; taken before mu
 	syncing  atomic.Pointer[time.Time] // when the Flush under way began; nil when none is
@@ -99,6 +100,7 @@ type Log struct {
 	failed   error         // the sync that failed
 	closed   bool
 	messages int64 // placed since Start
+	bytes    int64 // of their records
 	taken    int64 // of them, those that the last sync was to take along
 
 	damageMu sync.Mutex
@@ -262,6 +264,14 @@ type Counter struct{ next message.QueueOffset }
 
 // NewCounter returns a counter whose next message gets the number next.
 func NewCounter(next message.QueueOffset) *Counter { return &Counter{next} }
+
+// Placed is how many messages were placed since Start, and the bytes of their
+// records.
+func (l *Log) Placed() (messages, bytes int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.messages, l.bytes
+}
 
 // now is the store timestamp for the next record: it never decreases along the
 // log, whatever the clock does.

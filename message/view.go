@@ -9,7 +9,8 @@ import (
 // long as those bytes are; every slice it returns lies inside them. A View from
 // ReadRecord is consistent in itself, and its methods never panic.
 type View struct {
-	raw        []byte // exactly the record
+	raw        []byte // exactly the record, or its outline
+	size       int    // of the record
 	storeTime  int    // position of storeTimestamp: what follows bornHost
 	tail       int    // position of reconsumeTimes: what follows storeHost
 	topicStart int
@@ -56,7 +57,7 @@ func ReadRecord(b []byte) (View, Kind, error) {
 // viewOf finds the variable parts; raw has at least MinRecordSize bytes.
 func viewOf(raw []byte) (View, error) {
 	flag := SysFlag(binary.BigEndian.Uint32(raw[offSysFlag:]))
-	v := View{raw: raw}
+	v := View{raw: raw, size: len(raw)}
 	v.storeTime = offBornHost + flag.bornHostWidth()
 	v.tail = v.storeTime + relStoreHost + flag.storeHostWidth()
 	rest := len(raw) - (v.tail + relBody + 1 + 2) // for body, topic and properties together
@@ -123,11 +124,11 @@ func allZero(b []byte) bool {
 	return true
 }
 
-// Raw is the whole record.
+// Raw is the whole record; of an outline the outline.
 func (v View) Raw() []byte { return v.raw }
 
 // Size is the number of bytes of the whole record.
-func (v View) Size() int { return len(v.raw) }
+func (v View) Size() int { return v.size }
 
 func (v View) u32(p int) uint32 { return binary.BigEndian.Uint32(v.raw[p:]) }
 func (v View) i64(p int) int64  { return int64(binary.BigEndian.Uint64(v.raw[p:])) }
@@ -208,7 +209,7 @@ func (v View) Message() MessageExt {
 			Properties: Properties(v.Properties()),
 		},
 		QueueID:                   v.QueueID(),
-		StoreSize:                 int32(len(v.raw)),
+		StoreSize:                 int32(v.size),
 		QueueOffset:               v.QueueOffset(),
 		LogOffset:                 v.LogOffset(),
 		SysFlag:                   v.SysFlag(),

@@ -65,7 +65,7 @@ func (s *DefaultMessageStore) flushSoon() { kick(s.flushNow) }
 // flush syncs the log and lets the dispatchers have what is durable.
 func (s *DefaultMessageStore) flush() error {
 	err := s.log.Flush()
-	s.notify()
+	s.dispatcher.Notify()
 	if int64(s.log.Durable())-s.pointEnd.Load() >= pointSegments*s.log.FileSize() {
 		kick(s.pointKick)
 	}

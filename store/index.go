@@ -17,7 +17,7 @@ import (
 
 // keyIndex is the store's index and what feeds it: a dispatcher of its own, so
 // that an index that can not be written, or is being built again, holds up
-// nobody who reads queues.
+// nobody who reads queues. Else it follows that of the queues.
 type keyIndex struct {
 	files      *indexfile.Index
 	dispatcher *dispatcher.Dispatcher

@@ -242,10 +242,8 @@ func (s *DefaultMessageStore) lagging() (*dispatcher.Dispatcher, message.LogOffs
 // placed announces what was placed, and completes r, in which the offsets of a
 // batch count from its first record.
 func (s *DefaultMessageStore) placed(p commitlog.Placement, r PutMessageResult) PutMessageResult {
-	s.stats.putMessages.Add(int64(r.Count))
-	s.stats.putBytes.Add(int64(p.Bytes))
 	if s.cfg.Flush == FlushAsync {
-		s.notify()
+		s.dispatcher.Notify()
 		s.flushLater()
 	} else {
 		kick(s.flushKick)
