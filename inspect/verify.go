@@ -163,7 +163,7 @@ func (v *verifier) begin() error {
 	if v.log, foreign, err = openLog(v.dir, logChunk); err != nil {
 		return err
 	}
-	v.walk = newWalk(v.log, v.index.there())
+	v.walk = newWalk(v.log, want{keys: v.index.there()})
 	v.walk.trusted = trusted
 	v.sum.LogFiles, v.sum.Queues, v.sum.LogStart = len(v.log.files), len(v.queues), message.LogOffset(v.walk.pos)
 	v.verifyFiles(v.log.files, foreign)

@@ -292,7 +292,7 @@ func (v *verifier) strayEntries(pos int64) error {
 		probe.close()
 		switch {
 		case why == nil:
-			v.verifyEntry(e, r.StoreTimestamp(), indexfile.AppendKeyHashes(nil, r, r.Marks()))
+			v.verifyEntry(e, r.StoreTimestamp(), factsOf(r).hashes)
 		case errors.Is(why, errRetired):
 		case errors.Is(why, message.ErrCorrupt):
 			v.strayEntry(why)
