@@ -37,11 +37,11 @@ func TopicHash(topic []byte) int32 { return topicHash(topic) }
 // AppendKeyHashes appends the hashes under which Put enters a record, one for
 // each entry, in their order; topic is the TopicHash of its topic, and m are its
 // marks. A record that was rolled back has none.
-func AppendKeyHashes(dst []int32, topic int32, v message.View, m message.Marks) []int32 {
+func AppendKeyHashes(dst []int32, topic int32, v message.View, m *message.Marks) []int32 {
 	if v.SysFlag().Transaction() == message.TransactionRollback {
 		return dst
 	}
-	ks := keysOf(m)
+	ks := keys{m.UniqueKey, m.Keys}
 	for key := ks.next(); key != nil; key = ks.next() {
 		dst = append(dst, keyHash(topic, key))
 	}

@@ -33,7 +33,7 @@ type ahead struct {
 	next    int   // of current's records
 	endedAt int64 // where it found nothing it knows
 
-	own   buffer // of the walk's goroutine
+	own buffer // of the walk's goroutine
 
 	all   [stretches]*stretch
 	free  chan *stretch
@@ -120,7 +120,7 @@ type facts struct {
 }
 
 // of takes what is in the header of a record.
-func (f *facts) of(v message.View, m message.Marks) {
+func (f *facts) of(v message.View, m *message.Marks) {
 	f.stored, f.queueOffset, f.queueID, f.flag = v.StoreTimestamp(), int64(v.QueueOffset()), v.QueueID(), v.SysFlag()
 	f.tags = delays.TagsCodeOf(v, m)
 }
@@ -129,8 +129,8 @@ func (f *facts) of(v message.View, m message.Marks) {
 func factsOf(v message.View) facts {
 	m := v.Marks()
 	f := facts{topic: v.Topic()}
-	f.of(v, m)
-	f.hashes = indexfile.AppendKeyHashes(nil, indexfile.TopicHash(f.topic), v, m)
+	f.of(v, &m)
+	f.hashes = indexfile.AppendKeyHashes(nil, indexfile.TopicHash(f.topic), v, &m)
 	return f
 }
 
@@ -402,6 +402,7 @@ func (s *stretch) hop(pos int64) beginning {
 // check looks at the records, up to the first that is not sound.
 func (s *stretch) check(want want) {
 	s.checked = slices.Grow(s.checked, len(s.ends))[:len(s.ends)]
+	var m message.Marks
 	before := &checked{}
 	topic := int32(0) // TopicHash of the record before
 	at := s.start
@@ -414,8 +415,8 @@ func (s *stretch) check(want want) {
 			s.checked = s.checked[:i+1]
 			return
 		}
-		m := v.Marks()
-		c.of(v, m)
+		m.Read(v)
+		c.of(v, &m)
 		sameTopic := i > 0 && bytes.Equal(v.Topic(), before.topic)
 		if sameTopic {
 			c.topic = before.topic
@@ -426,7 +427,7 @@ func (s *stretch) check(want want) {
 		c.sameQueue = sameTopic && c.queueID == before.queueID
 		if want.keys {
 			n := len(s.hashes)
-			s.hashes = indexfile.AppendKeyHashes(s.hashes, topic, v, m)
+			s.hashes = indexfile.AppendKeyHashes(s.hashes, topic, v, &m)
 			c.hashes = s.hashes[n:len(s.hashes):len(s.hashes)]
 		}
 		if want.views {

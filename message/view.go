@@ -179,7 +179,9 @@ func (v View) StoreHost() Host {
 func (v View) ReconsumeTimes() int32 { return int32(v.u32(int(v.at.tail) + relReconsume)) }
 
 // PreparedTransactionOffset is the place of the prepared half, 0 without one.
-func (v View) PreparedTransactionOffset() LogOffset { return LogOffset(v.i64(int(v.at.tail) + relPrepared)) }
+func (v View) PreparedTransactionOffset() LogOffset {
+	return LogOffset(v.i64(int(v.at.tail) + relPrepared))
+}
 
 // Body is the body as stored; it lies inside the record.
 func (v View) Body() []byte {
