@@ -41,7 +41,8 @@ func AppendKeyHashes(dst []int32, topic int32, v message.View, m *message.Marks)
 	if v.SysFlag().Transaction() == message.TransactionRollback {
 		return dst
 	}
-	ks := keys{m.UniqueKey, m.Keys}
+	var ks keys // keysOf would copy the marks
+	ks.unique, ks.rest = m.UniqueKey, m.Keys
 	for key := ks.next(); key != nil; key = ks.next() {
 		dst = append(dst, keyHash(topic, key))
 	}

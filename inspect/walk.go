@@ -57,7 +57,7 @@ type item struct {
 	sum    bool // the checksum of the whole record is wrong, not that of the body
 	to     int64
 	blank  int32 // for a blank: how many bytes it says are left in the file
-	facts        // of a record
+	*facts       // of a record
 }
 
 // next returns the next item, false at the end of the log. An error is of a
@@ -80,7 +80,7 @@ func (w *walk) step() (*item, bool, error) {
 	if w.ahead != nil {
 		if c, ok := w.ahead.at(w.pos); ok {
 			to := w.pos + c.size
-			w.current = item{pos: w.pos, kind: message.KindRecord, view: c.view, to: to, facts: c.facts}
+			w.current = item{pos: w.pos, kind: message.KindRecord, view: c.view, to: to, facts: &c.facts}
 			w.pos, w.lastTime = to, c.stored
 			return &w.current, true, nil
 		}
@@ -181,7 +181,8 @@ func (w *walk) look() (item, error) {
 			it.damage = v.CheckCRC32()
 			it.sum = it.damage != nil
 		}
-		it.facts = factsOf(v)
+		f := factsOf(v)
+		it.facts = &f
 	case message.KindBlank:
 		b, err := w.log.from(w.pos, message.BlankSize)
 		if err != nil {
