@@ -49,10 +49,10 @@ func (w *walk) close() {
 type item struct {
 	pos  int64
 	kind message.Kind // a record, a blank, or damaged
-	// view is a record, where the walk wants views or the record was found without
-	// help; damage, when not nil, says why nothing in [pos, to) can be
-	// read, or with a record that one of its checksums is not that of its bytes.
-	view   message.View
+	// view is a record; a walk that does not want views may leave it out.
+	view message.View
+	// damage, when not nil, says why nothing in [pos, to) can be read, or with a
+	// record that one of its checksums is not that of its bytes.
 	damage error
 	sum    bool // the checksum of the whole record is wrong, not that of the body
 	to     int64
