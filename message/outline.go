@@ -25,6 +25,6 @@ func ReadOutline(b []byte) View {
 	if err != nil {
 		panic("message: no outline: " + err.Error())
 	}
-	v.size = int(binary.BigEndian.Uint32(b[offTotalSize:]))
+	v.at.outline = true
 	return v
 }
