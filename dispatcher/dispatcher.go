@@ -63,10 +63,15 @@ type Config struct {
 
 	// Follower, if not nil, is another Dispatcher of the same log. As long as it is
 	// where this one is, it is given each record that this one has dispatched, so
-	// that the log is read once; when it is elsewhere, or its sinks fail, it goes
-	// its own way. Nothing that it does holds up this one, but for the time that
-	// its sinks take. Close the follower first.
+	// that the log is read once; when it is elsewhere, its sinks fail, or would
+	// have to wait, it goes its own way and holds up nobody. Close the follower
+	// first.
 	Follower *Dispatcher
+
+	// Try is what a Follower gives its records to in the goroutine of the other one:
+	// it does what its sinks do, unless it would have to wait for a disk or a lock;
+	// then it reports that it has not taken the record.
+	Try func(*message.DispatchRequest) (taken bool, err error)
 
 	// Passed, if not nil, is told each time that Position has moved past records:
 	// how many, at most 128, and when the first of them was stored, in ms. Called

@@ -34,12 +34,17 @@ func (d *Dispatcher) follow(at int64, r *message.DispatchRequest) {
 			d.broke(panicked(p))
 		}
 	}()
-	if err := d.give(r); err != nil {
-		d.broke(err)
+	if d.stopping.Load() {
 		return
 	}
-	d.next = int64(r.LogOffset()) + int64(r.Size())
-	d.count(r)
+	taken, err := d.cfg.Try(r)
+	switch {
+	case err != nil:
+		d.broke(err)
+	case taken:
+		d.next = int64(r.LogOffset()) + int64(r.Size())
+		d.count(r)
+	}
 }
 
 // broke leaves a record that a follower could not take to its own goroutine.
