@@ -17,7 +17,7 @@ func BenchmarkQueryKey(b *testing.B) {
 		filled := &shared{parent: b, fill: func(b *testing.B, s *store.DefaultMessageStore) { fillKeys(b, s, keys) }}
 		b.Run(fmt.Sprintf("keys=%d", keys), func(b *testing.B) {
 			if keys > 1_000_000 {
-				onlyLarge(b, "half a minute and 3 GiB of disk", 3<<30)
+				onlyLarge(b, "a minute and 4 GiB of disk", 4<<30)
 			}
 			benchmarkQueryKey(b, filled.get(b), keys)
 		})

@@ -16,7 +16,7 @@ func BenchmarkPutQueues(b *testing.B) {
 		filled := &shared{parent: b, fill: func(b *testing.B, s *store.DefaultMessageStore) { makeQueues(b, s, queues) }}
 		b.Run(fmt.Sprintf("flush=async/size=1024/queues=%d", queues), func(b *testing.B) {
 			if queues > 10_000 {
-				onlyLarge(b, "several minutes", 20<<30)
+				onlyLarge(b, "minutes", 4<<30)
 			}
 			benchmarkPutQueues(b, filled.get(b), queues)
 		})

@@ -82,6 +82,7 @@ func benchmarkSendOneSlow(b *testing.B) {
 	var both time.Duration
 	sends := [2]func(int) error{sendTo("alone"), sendTo("both")}
 	met := slowSends.Load()
+	b.ReportAllocs()
 	b.ResetTimer()
 	for i := range rounds {
 		var took [2]time.Duration
