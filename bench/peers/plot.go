@@ -35,7 +35,7 @@ func writePlot(g group, dir string) error {
 	p.X.Label.Text = "messages per second until they can be read, median"
 	p.X.Tick.Marker = plot.TickerFunc(rateTicks)
 	p.Add(plotter.NewGrid())
-	rows := slices.Clone(g.rows)
+	rows := g.measured()
 	slices.Reverse(rows)
 	if err := addBars(p, rows); err != nil {
 		return err
