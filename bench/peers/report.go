@@ -29,7 +29,7 @@ func publish(dir string, have *results, groups []group) error {
 		return err
 	}
 	for _, g := range groups {
-		if len(g.measured()) == 0 {
+		if len(g.plotted()) == 0 {
 			continue
 		}
 		if err := writePlot(g, dir); err != nil {
@@ -93,10 +93,9 @@ func writeSetting(b *strings.Builder, have *results) {
 
 func writeGroup(b *strings.Builder, have *results, g group) {
 	fmt.Fprintf(b, "\n## %s\n\n%s\n\n", g.title(), g.times(have.runs()))
-	if len(g.measured()) == 0 {
-		return
+	if len(g.plotted()) > 0 {
+		fmt.Fprintf(b, "![%s](%s)\n\n", g.title(), g.plotName())
 	}
-	fmt.Fprintf(b, "![%s](%s)\n\n", g.title(), g.plotName())
 	writeTable(b, g.lines(have.sessions[0].Bytes))
 }
 
