@@ -134,8 +134,8 @@ func (t *topicTable) remove(topic string) (bool, error) {
 
 // DeleteTopic removes a topic with its messages and the groups' offsets in it.
 // Producers that may make topics on first use make it again with their next
-// message, and delayed messages that wait for it are delivered if it is there when
-// they are due. An error that does not match TopicNotExist or SystemError's system
+// message. Delayed and timed messages that wait for it are dropped when they are due,
+// also if it was made again. An error that does not match TopicNotExist or SystemError's system
 // topics says that the offsets are not removed from the disk yet: the topic is, and
 // the broker tries again.
 //

@@ -108,7 +108,7 @@ func (t *timers) claimByID(ctx context.Context, req protocol.CancelTimerRequest)
 			}
 			return nil, err
 		}
-		if topic, _ := m.Properties.Get(message.PropertyRealTopic); m.ID() != req.ID || req.Topic != "" && topic != req.Topic {
+		if m.ID() != req.ID || req.Topic != "" && realTopic(&m) != req.Topic || t.isGone(&m) {
 			continue
 		}
 		t.mu.Lock()
@@ -167,7 +167,9 @@ func (t *timers) list(ctx context.Context, page *protocol.ListTimersResponse, mo
 		if err != nil {
 			return err
 		}
-		page.Timers = append(page.Timers, timerInfo(&m, 0, d.due))
+		if !t.isGone(&m) {
+			page.Timers = append(page.Timers, timerInfo(&m, 0, d.due))
+		}
 	}
 	if len(found) == 0 {
 		page.Next = protocol.TimerPosition{Level: 1}
@@ -214,7 +216,9 @@ func (d *delays) list(ctx context.Context, page *protocol.ListTimersResponse, mo
 		if err != nil {
 			return err
 		}
-		page.Timers = append(page.Timers, timerInfo(&m, level, d.table.DeliveryTime(level, m.StoreTimestamp)))
+		if !d.dropped.isGone(realTopic(&m), m.LogOffset) {
+			page.Timers = append(page.Timers, timerInfo(&m, level, d.table.DeliveryTime(level, m.StoreTimestamp)))
+		}
 	}
 	return nil
 }
