@@ -86,7 +86,7 @@ func New(ctx context.Context, cfg Config) (*Broker, error) {
 	}
 	var err error
 	var adopted []protocol.TopicConfig
-	if b.topics, adopted, err = openTopics(cfg.Store, cfg.Now); err != nil {
+	if b.topics, adopted, err = openTopics(ctx, cfg); err != nil {
 		return nil, err
 	}
 	for _, t := range adopted {
