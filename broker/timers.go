@@ -291,6 +291,17 @@ func (t *timers) ended(e timer) {
 	t.dirty = true
 }
 
+// replaced is ended for what waits on in another record: lists have the one until
+// follow has read the other.
+func (t *timers) replaced(e timer) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.state.index.replaced(e) {
+		t.changes++
+	}
+	t.dirty = true
+}
+
 func (t *timers) unclaim(e timer) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -173,7 +173,7 @@ func (t *timers) rollOne(ctx context.Context, e timer, to message.LogOffset) (ro
 		return false, err
 	}
 	t.rolled += int64(res.Bytes)
-	t.ended(e)
+	t.replaced(e)
 	t.parked(res.LogOffset + message.LogOffset(res.Bytes))
 	return true, nil
 }
