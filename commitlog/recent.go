@@ -64,7 +64,9 @@ func (l *Log) remember(record []byte) {
 	if at+maxOutline > q.room {
 		larger := q.offer.Load()
 		if larger == nil {
-			q.small.Store(true)
+			if !q.small.Load() {
+				q.small.Store(true)
+			}
 			return
 		}
 		q.next.Store(larger)
