@@ -126,6 +126,9 @@ const (
 	// aheadWindow is how much stays ready before a fast writer, about 30 ms of
 	// messages at 1 GB/s; no more than one file.
 	aheadWindow = 32 << 20
+	// stagedWindow is that with staging. What is filled with zeros in it goes to disk
+	// with the next sync, so with more of it the slowest puts wait longer.
+	stagedWindow = 256 << 10
 )
 
 // Start makes the log ready for appends after its end, which Recover found.
@@ -137,7 +140,11 @@ func (l *Log) Start(end message.LogOffset, lastTime int64) {
 		l.staged = newGroup(l.size, nil)
 		l.completions = startCompletions(&l.durable, l.cfg.SyncTimeout)
 	}
-	l.ahead = l.files.StartAhead(l.end, segment.AheadConfig{Window: min(aheadWindow, l.size), Populate: !l.cfg.Staged, Permit: l.cfg.Permit})
+	ahead := segment.AheadConfig{Window: min(aheadWindow, l.size), Populate: true, Permit: l.cfg.Permit}
+	if l.cfg.Staged {
+		ahead.Window, ahead.Populate, ahead.Zeros = min(stagedWindow, l.size), false, true
+	}
+	l.ahead = l.files.StartAhead(l.end, ahead)
 }
 
 // Files is the number of files.

@@ -13,6 +13,7 @@ import (
 // AheadConfig says how far the space before a writer is kept ready.
 type AheadConfig struct {
 	Window   int64 // most bytes to keep ready before the writer; at least one page. A slow writer gets less
+	Zeros    bool  // also write zeros, for writers that sync: a sync of blocks that were written before need not change the file's metadata
 	Populate bool  // also fill the window with zeros and make its pages present and writable, for writers that store through the mapping
 
 	// Permit, if not nil, is asked before each new file, by the goroutine that would make it. Its error is that of the
@@ -222,9 +223,10 @@ func (a *Ahead) extend(target int64) error {
 		}
 		err = f.Prepare(min(target, f.End()) - f.base)
 		reached := f.base + f.Allocated()
-		if a.cfg.Populate && err == nil {
+		filled := a.cfg.Populate || a.cfg.Zeros
+		if filled && err == nil {
 			err = a.fill(f, ready, min(roundUp(target, minSpan), reached))
-		} else if reached > ready && !a.cfg.Populate {
+		} else if reached > ready && !filled {
 			a.ready.Store(reached)
 		}
 		if err != nil {
@@ -243,7 +245,7 @@ func (a *Ahead) fill(f *File, from, to int64) error {
 		}
 		a.ready.Store(end)
 		a.answer()
-		if !a.slow {
+		if a.cfg.Populate && !a.slow {
 			_ = f.Populate(from-f.base, end-from) // see populate
 			if a.warm >= from {
 				a.warm = end
