@@ -31,7 +31,7 @@ PEERS        = cd bench/peers && $(GO) run . -bytes $(PEERS_BYTES) -limit $(PEER
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: tools
 tools: ## install what is missing: golangci-lint and the emulators
