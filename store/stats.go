@@ -90,11 +90,11 @@ type Stats struct {
 }
 
 type counts struct {
-	putFailures atomic.Int64
-	getMessages, getBytes              atomic.Int64
-	syncs, lagWaits, dispatchFailures  atomic.Int64
-	indexFailures                      atomic.Int64
-	blockedPuts, blocked               atomic.Int64
+	putFailures                       atomic.Int64
+	getMessages, getBytes             atomic.Int64
+	syncs, lagWaits, dispatchFailures atomic.Int64
+	indexFailures                     atomic.Int64
+	blockedPuts, blocked              atomic.Int64
 
 	segmentsRemoved, bytesRemoved, messagesRemoved [reasons]atomic.Int64 // by Reason
 	callbackPanics                                 atomic.Int64
