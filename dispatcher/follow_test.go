@@ -263,9 +263,9 @@ func TestErrorOfTry(t *testing.T) {
 // TestFollowerOfALeaderThatIsStuck goes on to the end by itself, and later follows again.
 func TestFollowerOfALeaderThatIsStuck(t *testing.T) {
 	inBubble(t, 200, func(t *testing.T, p *pair) {
-		broken := true
+		var mended atomic.Bool
 		p.queues.do = func(n int) error {
-			if n == 10 && broken {
+			if n == 10 && !mended.Load() {
 				return errInjected
 			}
 			return nil
@@ -278,7 +278,7 @@ func TestFollowerOfALeaderThatIsStuck(t *testing.T) {
 		time.Sleep(2 * retryMax)
 		require.Equal(t, numbers(0, 100), p.keys.taken())
 		require.Equal(t, numbers(0, 10), p.queues.taken())
-		broken = false
+		mended.Store(true)
 		settle()
 		require.Equal(t, numbers(0, 100), p.queues.taken())
 		scans := p.aside.scans.Load()
