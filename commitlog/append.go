@@ -73,7 +73,7 @@ func (l *Log) append(ctx context.Context, m *message.MessageExt, c *Counter, the
 	if l.staged != nil {
 		record := l.staged.extend(l.end, size)
 		r.PutRecordWith(record, trailer)
-		l.recent.add(record)
+		l.remember(record)
 	} else if err := l.putRecord(&r, size, trailer); err != nil {
 		return Placement{}, err
 	}
@@ -110,7 +110,7 @@ func (l *Log) appendBatch(ctx context.Context, b *Batch, c *Counter, then Comple
 		return Placement{}, err
 	}
 	for i := range b.starts {
-		l.recent.add(b.record(i))
+		l.remember(b.record(i))
 	}
 	c.next += message.QueueOffset(len(b.starts))
 	if len(b.starts) > 1 {
@@ -147,7 +147,7 @@ func (l *Log) putRecord(r *message.MessageExt, size int, t message.Trailer) (err
 	defer f.Catch(debug.SetPanicOnFault(true), &err)
 	record := f.Bytes()[l.end-f.Base():][:size]
 	r.PutRecordWith(record, t)
-	l.recent.add(record)
+	l.remember(record)
 	return nil
 }
 

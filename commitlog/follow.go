@@ -14,7 +14,7 @@ type Follower struct {
 
 // Follow returns the log's Follower. Call it once, before Start.
 func (l *Log) Follow() *Follower {
-	l.recent = newRecent(l.size)
+	l.recent = newRecent(leastRecent)
 	return &Follower{log: l, recent: l.recent}
 }
 
@@ -42,6 +42,7 @@ func (f *Follower) Scan(from, to message.LogOffset, visit func(*message.Dispatch
 			if ok {
 				upTo = min(to, v.LogOffset())
 			}
+			f.grow()
 			var err error
 			if from, err = f.log.Scan(from, upTo, visit); err != nil {
 				return from, err
@@ -53,12 +54,29 @@ func (f *Follower) Scan(from, to message.LogOffset, visit func(*message.Dispatch
 
 // next is the next outline.
 func (f *Follower) next() (message.View, bool) {
-	if f.pos == f.written {
-		if f.written = f.recent.written.Load(); f.pos == f.written {
-			return message.View{}, false
-		}
+	if f.pos == f.written && !f.more() {
+		return message.View{}, false
 	}
 	return message.ReadOutline(f.recent.at(f.pos)), true
+}
+
+// more looks how far the ring goes, and goes on to the next one at the end of one
+// that the writer has left.
+func (f *Follower) more() bool {
+	next := f.recent.next.Load() // before written: after that nothing is put
+	if f.written = f.recent.written.Load(); f.pos == f.written && next != nil {
+		f.recent, f.pos = next, 0
+		f.written = next.written.Load()
+	}
+	return f.pos < f.written
+}
+
+// grow offers a larger ring, where the writer has left something out.
+func (f *Follower) grow() {
+	q := f.recent
+	if q.small.Load() && q.size < mostRecent && q.offer.Load() == nil {
+		q.offer.Store(newRecent(min(4*q.size, mostRecent)))
+	}
 }
 
 // drop leaves the next outline, v.

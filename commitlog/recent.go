@@ -19,11 +19,15 @@ import (
 // Positions count the bytes that were ever put. An outline begins in the first size
 // bytes of the ring, and may end behind them; the next one is then at the start
 // again. What does not fit because the reader is behind is left out: that is read in
-// the log.
+// the log, and the reader offers a larger ring, in which the writer goes on.
 type recent struct {
 	ring []byte
 	size int64 // of a lap
 	room int64 // how far the writer may go, as far as it knows; under the put lock
+
+	next  atomic.Pointer[recent] // the ring that is written after this one
+	offer atomic.Pointer[recent] // by the reader
+	small atomic.Bool            // something was left out
 
 	_       [64]byte
 	written atomic.Int64 // of the writer
@@ -33,26 +37,40 @@ type recent struct {
 }
 
 const (
-	maxRecent  = 4 << 20  // bytes: what is put while the reader does not get a processor
-	maxOutline = 36 << 10 // bytes: fixed part, topic and properties
+	leastRecent = 128 << 10 // bytes: of some hundred records
+	mostRecent  = 4 << 20   // bytes: of what a fast writer puts while the reader gets no processor
+	maxOutline  = 36 << 10  // bytes: fixed part, topic and properties
 )
 
-// newRecent makes the ring for a log of files of so many bytes.
-func newRecent(fileSize int64) *recent {
-	size := min(max(fileSize/16, 4*maxOutline), maxRecent)
-	return &recent{ring: make([]byte, size+maxOutline), size: size, room: size}
+// newRecent makes a ring, all of it in memory: the writer meets no fault in it.
+func newRecent(size int64) *recent {
+	q := &recent{ring: make([]byte, size+maxOutline), size: size, room: size}
+	for i := 0; i < len(q.ring); i += 4 << 10 {
+		q.ring[i] = 1
+	}
+	return q
 }
 
-// add puts the outline of a record. The caller holds the put lock.
-func (q *recent) add(record []byte) {
+// remember puts the outline of a record. The caller holds the put lock.
+func (l *Log) remember(record []byte) {
+	q := l.recent
 	if q == nil {
 		return // nobody follows
 	}
 	at := q.written.Load()
 	if at+maxOutline > q.room {
-		if q.room = q.read.Load() + q.size; at+maxOutline > q.room {
+		q.room = q.read.Load() + q.size
+	}
+	if at+maxOutline > q.room {
+		larger := q.offer.Load()
+		if larger == nil {
+			if !q.small.Load() {
+				q.small.Store(true)
+			}
 			return
 		}
+		q.next.Store(larger)
+		l.recent, q, at = larger, larger, 0
 	}
 	entry := q.ring[at%q.size:][:maxOutline]
 	n := message.PutOutline(entry[4:], record)
