@@ -15,14 +15,15 @@ import (
 	"github.com/pocketmq/pocketmq/message"
 )
 
-// followed opens a log that is followed, with a ring of size bytes, or, with 0, the
-// one that Follow makes.
+// followed opens a log that is followed, with a ring of size bytes at first, or,
+// with 0, the one that Follow makes.
 func followed(t *testing.T, cfg Config, size int64) (*Log, *Follower) {
 	t.Helper()
 	l := load(t, cfg)
 	f := l.Follow()
 	if size > 0 {
-		*l.recent = recent{ring: make([]byte, size+maxOutline), size: size, room: size}
+		l.recent = newRecent(size)
+		f.recent = l.recent
 	}
 	l.Start(0, 0)
 	return l, f
@@ -66,7 +67,7 @@ func TestFollowerEqualsLog(t *testing.T) {
 				cfg.DelayLevels, err = message.ParseDelayLevels("1s 5s 10s")
 				require.NoError(t, err)
 				f.log, f.follower = followed(t, cfg, size)
-				for range 60 {
+				for range 40 {
 					f.step()
 				}
 				require.NoError(t, f.log.Flush())
@@ -216,16 +217,54 @@ func TestFollowerReadsOutlines(t *testing.T) {
 		outlines, whole := follow()
 		require.Equal(t, [2]int{300, 0}, [2]int{outlines, whole})
 	}
-	for range 3000 {
-		add(t, l, c, 400, 'A')
+	burst := func() (outlines, whole int) {
+		for range 3000 {
+			add(t, l, c, 400, 'A')
+		}
+		return follow()
 	}
-	outlines, whole := follow()
+	outlines, whole := burst()
 	require.Equal(t, 3000, outlines+whole)
 	require.Greater(t, outlines, 500)
 	require.Greater(t, whole, 500)
 	add(t, l, c, 400, 'A')
 	outlines, whole = follow()
 	require.Equal(t, [2]int{1, 0}, [2]int{outlines, whole})
+	outlines, whole = burst()
+	require.Equal(t, [2]int{3000, 0}, [2]int{outlines, whole}, "there is a larger ring now")
+	require.EqualValues(t, 4*leastRecent, f.recent.size)
+}
+
+// TestRingGrowsUpToItsLimit, however much is left out.
+func TestRingGrowsUpToItsLimit(t *testing.T) {
+	cfg := config(t, false)
+	cfg.FileSize = 4 << 20
+	l, f := followed(t, cfg, maxOutline)
+	c := NewCounter(0)
+	m := msg(100, 'A')
+	m.Properties = message.Properties("l\x01" + strings.Repeat("x", 30_000))
+	var sizes []int64
+	pos, seen := message.LogOffset(0), message.QueueOffset(0)
+	for range 12 {
+		for range 200 { // 6 MB
+			_, err := l.Append(t.Context(), m, c)
+			require.NoError(t, err)
+		}
+		var err error
+		pos, err = f.Scan(pos, l.End(), func(r *message.DispatchRequest) error {
+			require.Equal(t, seen, r.QueueOffset())
+			seen++
+			return nil
+		})
+		require.NoError(t, err)
+		if size := f.recent.size; len(sizes) == 0 || size != sizes[len(sizes)-1] {
+			sizes = append(sizes, size)
+		}
+	}
+	require.Equal(t, l.Visible(), pos)
+	require.EqualValues(t, 12*200, seen)
+	require.Equal(t, []int64{maxOutline, 4 * maxOutline, 16 * maxOutline, 64 * maxOutline, mostRecent}, sizes)
+	require.Nil(t, f.recent.offer.Load())
 }
 
 // TestLongOutlinesAtTheEndOfALap: they go on behind the end of the ring, wherever
