@@ -333,6 +333,21 @@ func TestFollowerPassesWhatHasNoRecord(t *testing.T) {
 	})
 }
 
+// TestFollowerBehindABlank is led on though its leader comes from before that.
+func TestFollowerBehindABlank(t *testing.T) {
+	src, s := newMemory(3), &sink{}
+	d := begin(t, Config{Source: &memory{}, From: 2 * recordSize, Try: func(r *message.DispatchRequest) (bool, error) {
+		return true, s.Dispatch(r)
+	}})
+	v, _, err := message.ReadRecord(src.log[2*recordSize:])
+	require.NoError(t, err)
+	d.turn.Lock()
+	defer d.turn.Unlock() // before Close
+	require.True(t, d.follow(2*recordSize-24, &message.DispatchRequest{View: v}))
+	require.Equal(t, []int{2}, s.taken())
+	require.EqualValues(t, 3*recordSize, d.next)
+}
+
 // TestWaitForAFollower is answered as soon as its record was taken, by whomever.
 func TestWaitForAFollower(t *testing.T) {
 	p := newPair(3)
@@ -407,8 +422,8 @@ func TestCloseOfAFollowerWhileItsLeaderIsAtWork(t *testing.T) {
 	require.Empty(t, closed, "a record is under way")
 	close(release)
 	require.NoError(t, <-closed)
-	wait(t, p.leader, p.source.total())
 	taken, position := p.keys.taken(), p.follower.Position()
+	wait(t, p.leader, p.source.total())
 	require.Equal(t, numbers(0, len(taken)), taken)
 	require.GreaterOrEqual(t, len(taken), 11)
 	require.Equal(t, message.LogOffset(len(taken)*recordSize), position)
