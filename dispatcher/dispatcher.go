@@ -58,7 +58,8 @@ type Config struct {
 	Awaited func() bool
 
 	// Failed, if not nil, is told about each failed attempt: the position that
-	// could not be passed, and why. Called from the dispatcher's goroutine.
+	// could not be passed, and why. Called from the dispatcher's goroutine, or, of a
+	// follower, from that of the other one.
 	Failed func(message.LogOffset, error)
 
 	// Follower, if not nil, is another Dispatcher of the same log. As long as it is
@@ -75,7 +76,7 @@ type Config struct {
 
 	// Passed, if not nil, is told each time that Position has moved past records:
 	// how many, at most 128, and when the first of them was stored, in ms. Called
-	// from the dispatcher's goroutine. It must not panic.
+	// like Failed. It must not panic.
 	Passed func(records int, stored int64)
 }
 
@@ -143,7 +144,7 @@ func Start(cfg Config) *Dispatcher {
 // Notify says that the source has more. Call it after End has grown. It neither
 // blocks nor allocates.
 func (d *Dispatcher) Notify() {
-	if d.idle.Load() {
+	if d.idle.Load() && d.idle.CompareAndSwap(true, false) { // one of many is enough
 		d.wake()
 	}
 }
@@ -351,12 +352,14 @@ func (d *Dispatcher) dispatch(r *message.DispatchRequest) error {
 	if err := d.give(r); err != nil {
 		return err
 	}
-	end := int64(r.LogOffset()) + int64(r.Size())
-	if d.leading {
-		d.cfg.Follower.follow(d.next, r)
-	}
-	d.next = end
+	left := d.leading && !d.cfg.Follower.follow(d.next, r)
+	d.next = int64(r.LogOffset()) + int64(r.Size())
 	d.count(r)
+	if left { // it need not wait for the end of the round
+		d.part()
+		d.tell()
+		d.cfg.Follower.Notify()
+	}
 	return nil
 }
 
@@ -384,8 +387,12 @@ func (d *Dispatcher) count(r *message.DispatchRequest) {
 	}
 }
 
-// tell publishes the position, and answers who waited for it.
+// tell publishes the position, and answers who waited for it. That of a follower that
+// is led comes first: it is not to take itself for one that is behind.
 func (d *Dispatcher) tell() {
+	if d.leading {
+		d.cfg.Follower.tell()
+	}
 	d.position.Store(d.next)
 	d.answer(nil)
 	if d.taken > 0 && d.cfg.Passed != nil {

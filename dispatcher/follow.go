@@ -12,39 +12,50 @@ func (d *Dispatcher) wanted() bool {
 	return d.position.Load() < leader.position.Load()
 }
 
-// lead takes the follower's turn for a round, unless it is dispatching itself, or
-// has to try again what has failed.
+// lead takes the follower's turn for a round, unless it is dispatching itself, is
+// behind, or has to try again what has failed.
 func (d *Dispatcher) lead() {
 	f := d.cfg.Follower
-	d.leading = f != nil && f.turn.TryLock()
-	if d.leading && f.stuck.Load() {
+	if f == nil || !f.turn.TryLock() {
+		return
+	}
+	d.leading = f.keepsUp(d.next)
+	if !d.leading {
 		f.turn.Unlock()
-		d.leading = false
 	}
 }
 
-// follow takes a record from the leader, whose position before it is at. A
-// follower that is elsewhere leaves it: what is behind it dispatches itself.
-func (d *Dispatcher) follow(at int64, r *message.DispatchRequest) {
-	if at != d.next || d.stuck.Load() {
-		return
+// keepsUp reports whether a follower can be led by who is at the position at. The
+// caller has its turn.
+func (d *Dispatcher) keepsUp(at int64) bool {
+	return d.next >= at && !d.stuck.Load() && !d.stopping.Load()
+}
+
+// follow takes a record from the leader, whose position before it is at, and reports
+// whether the follower has it, now or already. If not, its own goroutine takes it.
+func (d *Dispatcher) follow(at int64, r *message.DispatchRequest) (kept bool) {
+	if !d.keepsUp(at) {
+		return false
+	}
+	if d.next > int64(r.LogOffset()) {
+		return true // it was ahead
 	}
 	defer func() {
 		if p := recover(); p != nil {
 			d.broke(panicked(p))
+			kept = false
 		}
 	}()
-	if d.stopping.Load() {
-		return
-	}
 	taken, err := d.cfg.Try(r)
-	switch {
-	case err != nil:
+	if err != nil {
 		d.broke(err)
-	case taken:
+		return false
+	}
+	if taken {
 		d.next = int64(r.LogOffset()) + int64(r.Size())
 		d.count(r)
 	}
+	return taken
 }
 
 // broke leaves a record that a follower could not take to its own goroutine.
@@ -54,13 +65,19 @@ func (d *Dispatcher) broke(err error) {
 	d.report(err)
 }
 
-// move sets next to to, the end of a round, and that of the follower that is as
-// far.
+// move sets next to to, the end of a round, and that of the follower that is led.
 func (d *Dispatcher) move(to int64) {
-	if f := d.cfg.Follower; d.leading && f.next == d.next && !f.stuck.Load() {
-		f.next = to
+	if d.leading {
+		d.cfg.Follower.next = max(d.cfg.Follower.next, to)
 	}
 	d.next = to
+}
+
+// part gives the follower its turn back.
+func (d *Dispatcher) part() {
+	d.leading = false
+	d.cfg.Follower.tell()
+	d.cfg.Follower.turn.Unlock()
 }
 
 // release ends the round for the follower, which goes on by itself when it is
@@ -71,9 +88,7 @@ func (d *Dispatcher) release() {
 		return
 	}
 	if d.leading {
-		d.leading = false
-		f.tell()
-		f.turn.Unlock()
+		d.part()
 	}
 	if f.stuck.Load() || f.wanted() {
 		f.Notify()

@@ -79,7 +79,7 @@ func checkArchive(t *testing.T, c *golden.Case, archive string, puts []golden.Pu
 	place := c.Case + "/" + archive
 	views := records(t, place, log)
 	for _, v := range views {
-		if err := checkRoundTrip(v); err != nil {
+		if err := errors.Join(checkRoundTrip(v), checkOutline(v)); err != nil {
 			t.Errorf("%s: record at %d: %v", place, v.LogOffset(), err)
 		}
 	}

@@ -19,7 +19,8 @@ func PutOutline(dst, rec []byte) int {
 }
 
 // ReadOutline is the View of a record by its outline, which is exactly b: as that
-// of the record, but Body is empty and Raw is b. It is valid as long as b is.
+// of the record, but Body is empty, Raw is b, and its checksums are of what is not
+// there: it is not for Check. It is valid as long as b is.
 func ReadOutline(b []byte) View {
 	v, err := viewOf(b)
 	if err != nil {

@@ -1,6 +1,7 @@
 package segment
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -195,12 +196,14 @@ func (a *Ahead) awaited() bool {
 	return len(a.waiting) > 0
 }
 
-// serve prepares what each of those who wait needs, answers them, and returns an error if one of them got one.
+// serve prepares what each of those who wait needs, answers them, and returns an error if one of them got one. Who needs
+// least comes first, and does not wait for the rest.
 func (a *Ahead) serve() (failed error) {
 	a.mu.Lock()
 	waiting := a.waiting
 	a.waiting = nil
 	a.mu.Unlock()
+	slices.SortFunc(waiting, func(v, w waiter) int { return cmp.Compare(v.upTo, w.upTo) })
 	for _, w := range waiting {
 		err := a.extend(w.upTo)
 		w.result <- err
