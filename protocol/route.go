@@ -1,7 +1,6 @@
 package protocol
 
 import (
-	"cmp"
 	"slices"
 )
 
@@ -58,7 +57,7 @@ func (r *TopicRoute) WriteQueues(topic string) []MessageQueue {
 		}
 		return queues
 	}
-	for _, d := range r.sorted() {
+	for _, d := range r.Queues {
 		b, ok := r.Broker(d.BrokerName)
 		if !ok || b.Addrs[MasterID] == "" || !d.Perm.Writable() {
 			continue
@@ -73,7 +72,7 @@ func (r *TopicRoute) WriteQueues(topic string) []MessageQueue {
 // ReadQueues are the queues that a consumer of the topic reads, in order.
 func (r *TopicRoute) ReadQueues(topic string) []MessageQueue {
 	var queues []MessageQueue
-	for _, d := range r.sorted() {
+	for _, d := range r.Queues {
 		if !d.Perm.Readable() {
 			continue
 		}
@@ -82,8 +81,4 @@ func (r *TopicRoute) ReadQueues(topic string) []MessageQueue {
 		}
 	}
 	return queues
-}
-
-func (r *TopicRoute) sorted() []QueueData {
-	return slices.SortedFunc(slices.Values(r.Queues), func(a, b QueueData) int { return cmp.Compare(a.BrokerName, b.BrokerName) })
 }
