@@ -1,6 +1,7 @@
 package protocol
 
 import (
+	"maps"
 	"slices"
 )
 
@@ -57,7 +58,7 @@ func (r *TopicRoute) WriteQueues(topic string) []MessageQueue {
 		}
 		return queues
 	}
-	for _, d := range r.Queues {
+	for _, d := range r.sorted() {
 		b, ok := r.Broker(d.BrokerName)
 		if !ok || b.Addrs[MasterID] == "" || !d.Perm.Writable() {
 			continue
@@ -72,13 +73,26 @@ func (r *TopicRoute) WriteQueues(topic string) []MessageQueue {
 // ReadQueues are the queues that a consumer of the topic reads, in order.
 func (r *TopicRoute) ReadQueues(topic string) []MessageQueue {
 	var queues []MessageQueue
-	for _, d := range r.Queues {
+	for _, d := range r.sorted() {
 		if !d.Perm.Readable() {
 			continue
 		}
 		for id := range d.ReadQueueNums {
 			queues = append(queues, MessageQueue{topic, d.BrokerName, id})
 		}
+	}
+	return queues
+}
+
+// sorted is for routes of name services that do not sort. A broker is in a route once.
+func (r *TopicRoute) sorted() []QueueData {
+	byName := make(map[string]QueueData, len(r.Queues))
+	for _, d := range r.Queues {
+		byName[d.BrokerName] = d
+	}
+	queues := make([]QueueData, 0, len(byName))
+	for _, name := range slices.Sorted(maps.Keys(byName)) {
+		queues = append(queues, byName[name])
 	}
 	return queues
 }
