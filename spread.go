@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/pocketmq/pocketmq/broker"
 	"github.com/pocketmq/pocketmq/protocol"
@@ -48,7 +47,11 @@ func (n *Node) Topics(ctx context.Context) ([]TopicConfig, error) {
 			topics[t.Name] = t
 		}
 	}
-	return slices.SortedFunc(maps.Values(topics), func(a, b TopicConfig) int { return strings.Compare(a.Name, b.Name) }), nil
+	all := make([]TopicConfig, 0, len(topics))
+	for _, name := range slices.Sorted(maps.Keys(topics)) {
+		all = append(all, topics[name])
+	}
+	return all, nil
 }
 
 // A topic that is on one disk alone would leave its senders no choice. So the

@@ -217,5 +217,14 @@ func queueNumsError(field string, n int32) error {
 
 // nameOf makes "broker-127-1-2-3-10911" from an address.
 func nameOf(h message.Host) string {
-	return "broker-" + strings.Trim(strings.NewReplacer(".", "-", ":", "-", "[", "", "]", "").Replace(h.String()), "-")
+	plain := strings.Map(func(r rune) rune {
+		switch r {
+		case '.', ':':
+			return '-'
+		case '[', ']':
+			return -1
+		}
+		return r
+	}, h.String())
+	return "broker-" + strings.Trim(plain, "-")
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/pocketmq/pocketmq/message"
 	"github.com/pocketmq/pocketmq/protocol"
@@ -24,12 +23,11 @@ func (t *clientTable) members(is func(*protocol.RegisterClientRequest) bool) []p
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var members []protocol.RegisterClientRequest
-	for _, c := range t.byID {
+	for _, c := range inOrder(t.byID) {
 		if is(&c) {
 			members = append(members, c)
 		}
 	}
-	slices.SortFunc(members, func(a, b protocol.RegisterClientRequest) int { return strings.Compare(a.ClientID, b.ClientID) })
 	return members
 }
 

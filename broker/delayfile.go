@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"maps"
 
+	"github.com/pocketmq/pocketmq/internal/barekeys"
 	"github.com/pocketmq/pocketmq/message"
 	"github.com/pocketmq/pocketmq/store"
 )
@@ -54,7 +55,7 @@ func readDelayProgress(s *store.DefaultMessageStore) (p delayProgress, found boo
 }
 
 func parseDelayProgress(text []byte) (delayProgress, error) {
-	doc, err := parseObject(text)
+	doc, err := barekeys.Parse(text)
 	if err != nil {
 		return delayProgress{}, err
 	}

@@ -64,6 +64,10 @@ type lateDeletion struct {
 	used  bool // the topic has messages that are not before it
 }
 
+func (d lateDeletion) compare(o lateDeletion) int {
+	return cmp.Or(cmp.Compare(d.at, o.at), cmp.Compare(d.topic, o.topic))
+}
+
 // apply has deletions count, and returns those that were not known here.
 func (t *topicTable) apply(ctx context.Context, elsewhere Deletions) ([]lateDeletion, error) {
 	t.mu.Lock()
@@ -109,10 +113,11 @@ func (t *topicTable) unseen(elsewhere Deletions) (late []lateDeletion) {
 	for topic, when := range elsewhere {
 		own, at := (*t.deleted.Load())[topic], when.UnixMilli()
 		if own.at < at && !protocol.IsSystemTopic(topic) && !t.isDeleted(topic) && (here[topic] || t.has(topic)) {
-			late = append(late, lateDeletion{deletion: deletion{own.before, at}, topic: topic})
+			d := lateDeletion{deletion: deletion{own.before, at}, topic: topic}
+			i, _ := slices.BinarySearchFunc(late, d, lateDeletion.compare)
+			late = insert(late, i, d)
 		}
 	}
-	slices.SortFunc(late, func(a, b lateDeletion) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.topic, b.topic)) })
 	return late
 }
 

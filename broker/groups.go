@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/pocketmq/pocketmq/internal/barekeys"
 	"github.com/pocketmq/pocketmq/message"
 	"github.com/pocketmq/pocketmq/protocol"
 	"github.com/pocketmq/pocketmq/store"
@@ -125,7 +126,7 @@ func groupFields(old object, cfg protocol.SubscriptionGroupConfig) object {
 }
 
 func parseGroups(text []byte) (object, map[string]protocol.SubscriptionGroupConfig, error) {
-	doc, err := parseObject(text)
+	doc, err := barekeys.Parse(text)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -3,15 +3,12 @@ package broker
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"math"
 	"slices"
 	"strconv"
 
-	"github.com/pocketmq/pocketmq/internal/barekeys"
 	"github.com/pocketmq/pocketmq/message"
 )
 
@@ -34,23 +31,6 @@ type object = map[string]any
 
 // queueOffsets are the next offsets of queues by queue id.
 type queueOffsets = map[int32]message.QueueOffset
-
-// parseObject reads one object and nothing behind it.
-func parseObject(text []byte) (object, error) {
-	d := json.NewDecoder(bytes.NewReader(barekeys.Quote(text)))
-	d.UseNumber()
-	var o object
-	if err := d.Decode(&o); err != nil {
-		return nil, err
-	}
-	if o == nil {
-		return nil, errors.New("null instead of an object")
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("text behind the end, at byte %d", d.InputOffset())
-	}
-	return o, nil
-}
 
 // appendObject appends o as fastjson prints it, depth tabs deep.
 func appendObject(dst []byte, o object, depth int) []byte {

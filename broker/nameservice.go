@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -17,22 +16,24 @@ import (
 // value is ready; its methods may be called concurrently.
 type NameService struct {
 	mu       sync.RWMutex
-	brokers  map[brokerKey]registration
+	brokers  []*registration   // by name and id
 	orders   map[string]string // the order configuration of topics that have one
 	watchers map[chan<- struct{}]struct{}
 }
 
 var _ protocol.NameService = (*NameService)(nil)
 
-type brokerKey struct {
-	name string
-	id   int64
-}
-
 type registration struct {
 	protocol.RegisterBrokerRequest
 
 	topics map[string]protocol.TopicConfig
+}
+
+// find is the place of a broker, and whether it is there.
+func (n *NameService) find(name string, id int64) (i int, found bool) {
+	return slices.BinarySearchFunc(n.brokers, name, func(r *registration, name string) int {
+		return cmp.Or(strings.Compare(r.Name, name), cmp.Compare(r.ID, id))
+	})
 }
 
 // RouteOfTopic returns the brokers that have the topic, sorted by name. The
@@ -41,7 +42,7 @@ func (n *NameService) RouteOfTopic(_ context.Context, topic string) (protocol.To
 	n.mu.RLock()
 	defer n.mu.RUnlock()
 	route := protocol.TopicRoute{OrderConf: n.orders[topic]}
-	for _, r := range n.sorted() {
+	for _, r := range n.brokers {
 		cfg, ok := r.topics[topic]
 		if !ok {
 			continue
@@ -88,7 +89,7 @@ func (n *NameService) ListBrokers(context.Context) ([]protocol.BrokerData, error
 	n.mu.RLock()
 	defer n.mu.RUnlock()
 	var brokers []protocol.BrokerData
-	for _, r := range n.sorted() {
+	for _, r := range n.brokers {
 		if last := len(brokers) - 1; last >= 0 && brokers[last].Name == r.Name {
 			brokers[last].Addrs[r.ID] = r.Addr
 			continue
@@ -103,13 +104,6 @@ func (r *registration) data() protocol.BrokerData {
 	return protocol.BrokerData{Cluster: r.Cluster, Name: r.Name, Addrs: map[int64]string{r.ID: r.Addr}}
 }
 
-// sorted returns the registrations by name and id.
-func (n *NameService) sorted() []registration {
-	return slices.SortedFunc(maps.Values(n.brokers), func(a, b registration) int {
-		return cmp.Or(strings.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID))
-	})
-}
-
 // RegisterBroker adds a broker or replaces what is known about it.
 func (n *NameService) RegisterBroker(_ context.Context, req protocol.RegisterBrokerRequest) error {
 	topics := make(map[string]protocol.TopicConfig, len(req.Topics))
@@ -118,14 +112,14 @@ func (n *NameService) RegisterBroker(_ context.Context, req protocol.RegisterBro
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	key := brokerKey{req.Name, req.ID}
-	if have, ok := n.brokers[key]; ok && have.Broker != req.Broker {
+	i, known := n.find(req.Name, req.ID)
+	switch {
+	case !known:
+		n.brokers = insert(n.brokers, i, nil)
+	case n.brokers[i].Broker != req.Broker:
 		return &message.IllegalError{Field: "broker name", Value: req.Name, Reason: "is taken by another broker"}
 	}
-	if n.brokers == nil {
-		n.brokers = map[brokerKey]registration{}
-	}
-	n.brokers[key] = registration{req, topics}
+	n.brokers[i] = &registration{req, topics}
 	n.notify()
 	return nil
 }
@@ -134,7 +128,9 @@ func (n *NameService) RegisterBroker(_ context.Context, req protocol.RegisterBro
 func (n *NameService) UnregisterBroker(_ context.Context, name string, id int64) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	delete(n.brokers, brokerKey{name, id})
+	if i, known := n.find(name, id); known {
+		n.brokers = slices.Delete(n.brokers, i, i+1)
+	}
 	n.notify()
 	return nil
 }
@@ -143,11 +139,10 @@ func (n *NameService) UnregisterBroker(_ context.Context, name string, id int64)
 func (n *NameService) Connect(_ context.Context, b protocol.BrokerData) (protocol.Broker, error) {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
-	r, ok := n.brokers[brokerKey{b.Name, protocol.MasterID}]
-	if !ok || r.Broker == nil {
-		return nil, refuse(protocol.ServiceNotAvailable, "broker "+b.Name+" is not here", nil)
+	if i, known := n.find(b.Name, protocol.MasterID); known && n.brokers[i].Broker != nil {
+		return n.brokers[i].Broker, nil
 	}
-	return r.Broker, nil
+	return nil, refuse(protocol.ServiceNotAvailable, "broker "+b.Name+" is not here", nil)
 }
 
 // WatchRoutes announces changes to ch without blocking.

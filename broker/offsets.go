@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/pocketmq/pocketmq/internal/barekeys"
 	"github.com/pocketmq/pocketmq/message"
 	"github.com/pocketmq/pocketmq/protocol"
 	"github.com/pocketmq/pocketmq/store"
@@ -67,7 +68,7 @@ func (t *offsetTable) addTopic(key string, offsets queueOffsets) {
 }
 
 func parseOffsets(text []byte) (object, map[string]queueOffsets, error) {
-	doc, err := parseObject(text)
+	doc, err := barekeys.Parse(text)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -51,13 +51,21 @@ func (s *sorted[T]) add(v T) bool {
 		const half = sortedChunk / 2
 		upper := append(make([]T, 0, sortedChunk), s.chunks[i][half:]...)
 		s.chunks[i] = s.chunks[i][:half]
-		s.chunks = slices.Insert(s.chunks, i+1, upper)
+		s.chunks = insert(s.chunks, i+1, upper)
 		if at > half {
 			i, at = i+1, at-half
 		}
 	}
-	s.chunks[i] = slices.Insert(s.chunks[i], at, v)
+	s.chunks[i] = insert(s.chunks[i], at, v)
 	return true
+}
+
+// insert is slices.Insert of one element, in a fifth of its code.
+func insert[E any](s []E, at int, v E) []E {
+	s = append(s, v)
+	copy(s[at+1:], s[at:])
+	s[at] = v
+	return s
 }
 
 // remove takes v out, and returns what was in its place.

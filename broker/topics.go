@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/pocketmq/pocketmq/internal/barekeys"
 	"github.com/pocketmq/pocketmq/message"
 	"github.com/pocketmq/pocketmq/protocol"
 	"github.com/pocketmq/pocketmq/store"
@@ -93,10 +94,18 @@ func adopt(table map[string]protocol.TopicConfig, queues iter.Seq2[string, int32
 		cfg.ReadQueueNums = id + 1
 		changed[topic] = cfg
 	}
-	return slices.SortedFunc(maps.Values(changed), byName)
+	return inOrder(changed)
 }
 
-func byName(a, b protocol.TopicConfig) int { return strings.Compare(a.Name, b.Name) }
+// inOrder are the values by their names. It sorts the names: a sort of strings is in
+// every program, one of another type would come to it.
+func inOrder[V any](byName map[string]V) []V {
+	var values []V
+	for _, name := range slices.Sorted(maps.Keys(byName)) {
+		values = append(values, byName[name])
+	}
+	return values
+}
 
 func (t *topicTable) get(topic string) (protocol.TopicConfig, bool) {
 	cfg, ok := (*t.table.Load())[topic]
@@ -107,7 +116,7 @@ func (t *topicTable) has(topic string) bool { _, ok := t.get(topic); return ok }
 
 // all returns the topics sorted by name.
 func (t *topicTable) all() []protocol.TopicConfig {
-	return slices.SortedFunc(maps.Values(*t.table.Load()), byName)
+	return inOrder(*t.table.Load())
 }
 
 // put adds or replaces topics. On an error nothing has changed.
@@ -209,7 +218,7 @@ func topicFields(old object, cfg protocol.TopicConfig) object {
 const maxDepthField = "pocketmqMaxDepth"
 
 func parseTopics(text []byte) (object, map[string]protocol.TopicConfig, error) {
-	doc, err := parseObject(text)
+	doc, err := barekeys.Parse(text)
 	if err != nil {
 		return nil, nil, err
 	}

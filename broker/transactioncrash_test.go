@@ -49,8 +49,8 @@ func copyInOrder(from, to string) error {
 	if err != nil {
 		return err
 	}
-	progress := func(e fs.DirEntry) bool { return e.Name() == "config" || e.Name() == "pocketmq" }
-	slices.SortStableFunc(entries, func(a, b fs.DirEntry) int { return boolInt(progress(b)) - boolInt(progress(a)) })
+	rank := func(e fs.DirEntry) int { return slices.Index([]string{"pocketmq", "config"}, e.Name()) }
+	slices.SortStableFunc(entries, func(a, b fs.DirEntry) int { return rank(b) - rank(a) })
 	for _, e := range entries {
 		path := filepath.Join(from, e.Name())
 		if e.IsDir() {

@@ -1,7 +1,6 @@
 package broker
 
 import (
-	"cmp"
 	"container/heap"
 	"context"
 	"errors"
@@ -212,9 +211,9 @@ func (t *transactions) ask(ctx context.Context, h *half) (question, error) {
 	if len(clients) == 0 {
 		return questionToNobody, nil
 	}
-	slices.SortStableFunc(clients, func(a, b protocol.RegisterClientRequest) int {
-		return cmp.Compare(boolInt(b.ClientID == h.client), boolInt(a.ClientID == h.client))
-	})
+	if i := slices.IndexFunc(clients, func(c protocol.RegisterClientRequest) bool { return c.ClientID == h.client }); i > 0 {
+		clients = slices.Concat(clients[i:i+1], clients[:i], clients[i+1:])
+	}
 	answer := questionRefused
 	for _, c := range clients {
 		if !t.quota.take(c.ClientID, t.now(), t.rules.rate) {
@@ -232,13 +231,6 @@ func (t *transactions) ask(ctx context.Context, h *half) (question, error) {
 		t.log.Warn("client takes no question about a transaction", "client", c.ClientID, "group", h.group, "halfOffset", h.offset, "err", err)
 	}
 	return answer, nil
-}
-
-func boolInt(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
 }
 
 // questionAbout is a half message as it was sent.

@@ -1,7 +1,7 @@
 package protocol
 
 import (
-	"cmp"
+	"maps"
 	"slices"
 )
 
@@ -84,6 +84,15 @@ func (r *TopicRoute) ReadQueues(topic string) []MessageQueue {
 	return queues
 }
 
+// sorted is for routes of name services that do not sort. A broker is in a route once.
 func (r *TopicRoute) sorted() []QueueData {
-	return slices.SortedFunc(slices.Values(r.Queues), func(a, b QueueData) int { return cmp.Compare(a.BrokerName, b.BrokerName) })
+	byName := make(map[string]QueueData, len(r.Queues))
+	for _, d := range r.Queues {
+		byName[d.BrokerName] = d
+	}
+	queues := make([]QueueData, 0, len(byName))
+	for _, name := range slices.Sorted(maps.Keys(byName)) {
+		queues = append(queues, byName[name])
+	}
+	return queues
 }

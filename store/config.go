@@ -285,26 +285,33 @@ func (c Config) validate() error {
 	if c.Flush > FlushAsync {
 		errs = append(errs, &message.IllegalError{Field: "Config.Flush", Value: c.Flush.String(), Reason: "is not a flush mode"})
 	}
-	within("FlushInterval", "ns", int64(c.FlushInterval), 1, math.MaxInt64)
-	within("FlushTimeout", "ns", int64(c.FlushTimeout), 1, math.MaxInt64)
-	within("FlushLeastPages", "pages", int64(c.FlushLeastPages), 0, math.MaxInt32)
-	within("FlushThoroughInterval", "ns", int64(c.FlushThoroughInterval), 1, math.MaxInt64)
-	within("MaxDirtyBytes", "bytes", c.MaxDirtyBytes, 1, math.MaxInt64)
-	within("MaxBodySize", "bytes", int64(c.MaxBodySize), 1, math.MaxInt32-message.MaxRecordOverhead)
-	within("MaxDispatchLag", "bytes", c.MaxDispatchLag, 1, math.MaxInt64)
-	within("MaxTransferCount", "messages", int64(c.MaxTransferCount), 1, math.MaxInt64)
-	within("MaxTransferBytes", "bytes", int64(c.MaxTransferBytes), 1, math.MaxInt64)
-	within("MaxQueryResults", "messages", int64(c.MaxQueryResults), 1, math.MaxInt32)
-	within("IndexSlots", "slots", int64(c.IndexSlots), 0, math.MaxInt32)
-	within("IndexEntries", "entries", int64(c.IndexEntries), 0, math.MaxInt32)
-	within("MaxMappedFiles", "files", int64(c.MaxMappedFiles), 1, math.MaxInt32)
-	within("ConsumeQueueFileSize", "bytes", c.ConsumeQueueFileSize, 0, maxFileSize)
-	within("SegmentSize", "bytes", c.SegmentSize, 0, maxFileSize)
+	for _, f := range []struct {
+		name, unit         string
+		value, least, most int64
+	}{
+		{"FlushInterval", "ns", int64(c.FlushInterval), 1, math.MaxInt64},
+		{"FlushTimeout", "ns", int64(c.FlushTimeout), 1, math.MaxInt64},
+		{"FlushLeastPages", "pages", int64(c.FlushLeastPages), 0, math.MaxInt32},
+		{"FlushThoroughInterval", "ns", int64(c.FlushThoroughInterval), 1, math.MaxInt64},
+		{"MaxDirtyBytes", "bytes", c.MaxDirtyBytes, 1, math.MaxInt64},
+		{"MaxBodySize", "bytes", int64(c.MaxBodySize), 1, math.MaxInt32 - message.MaxRecordOverhead},
+		{"MaxDispatchLag", "bytes", c.MaxDispatchLag, 1, math.MaxInt64},
+		{"MaxTransferCount", "messages", int64(c.MaxTransferCount), 1, math.MaxInt64},
+		{"MaxTransferBytes", "bytes", int64(c.MaxTransferBytes), 1, math.MaxInt64},
+		{"MaxQueryResults", "messages", int64(c.MaxQueryResults), 1, math.MaxInt32},
+		{"IndexSlots", "slots", int64(c.IndexSlots), 0, math.MaxInt32},
+		{"IndexEntries", "entries", int64(c.IndexEntries), 0, math.MaxInt32},
+		{"MaxMappedFiles", "files", int64(c.MaxMappedFiles), 1, math.MaxInt32},
+		{"ConsumeQueueFileSize", "bytes", c.ConsumeQueueFileSize, 0, maxFileSize},
+		{"SegmentSize", "bytes", c.SegmentSize, 0, maxFileSize},
+		{"MaxBytes", "bytes", c.MaxBytes, 0, math.MaxInt64},
+		{"Reserve", "bytes", c.Reserve, math.MinInt64, maxFileSize},
+	} {
+		within(f.name, f.unit, f.value, f.least, f.most)
+	}
 	if c.SegmentSize > 0 && c.MaxBodySize > 0 { // a body of MaxBodySize must fit
 		within("SegmentSize", "bytes", c.SegmentSize, int64(c.MaxBodySize)+recordRoom, math.MaxInt64)
 	}
-	within("MaxBytes", "bytes", c.MaxBytes, 0, math.MaxInt64)
-	within("Reserve", "bytes", c.Reserve, math.MinInt64, maxFileSize)
 	if c.WhenFull > DropOldest {
 		errs = append(errs, &message.IllegalError{Field: "Config.WhenFull", Value: c.WhenFull.String(), Reason: "is no policy"})
 	}

@@ -99,11 +99,14 @@ func fire[E any](s *DefaultMessageStore, name string, f func(E), event E) {
 	if f == nil {
 		return
 	}
-	defer func() {
-		if p := recover(); p != nil {
-			s.cfg.Logger.Error("a function of Config.Events panicked", "dir", s.dir, "event", name,
-				"panic", fmt.Sprint(p), "stack", string(debug.Stack()))
-		}
-	}()
+	defer s.survive(name)
 	f(event)
+}
+
+// survive logs the panic of a function, if there is one. It is to be deferred.
+func (s *DefaultMessageStore) survive(event string) {
+	if p := recover(); p != nil {
+		s.cfg.Logger.Error("a function of Config.Events panicked", "dir", s.dir, "event", event,
+			"panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+	}
 }

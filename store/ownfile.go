@@ -10,6 +10,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
+	"github.com/pocketmq/pocketmq/internal/barekeys"
 	"github.com/pocketmq/pocketmq/internal/segment"
 	"github.com/pocketmq/pocketmq/message"
 )
@@ -19,7 +20,7 @@ import (
 
 // readOwn decodes the file; fs.ErrNotExist when there is none, an error
 // matching message.ErrCorrupt when it is damaged.
-func readOwn(fsys segment.FS, dir, name string, v any) error {
+func readOwn(fsys segment.FS, dir, name string, v interface{ read(o *fields) }) error {
 	path := filepath.Join(dir, ownDir, name)
 	b, err := segment.ReadFile(fsys, path)
 	if err != nil {
@@ -29,7 +30,12 @@ func readOwn(fsys segment.FS, dir, name string, v any) error {
 	if !ok || string(sum) != checksum(text) {
 		return &message.CorruptionError{File: path, Err: errors.New("checksum does not match")}
 	}
-	if err := json.Unmarshal(text, v); err != nil {
+	all, err := barekeys.Parse(text)
+	if err == nil {
+		o := fields{of: all, err: &err}
+		v.read(&o)
+	}
+	if err != nil {
 		return &message.CorruptionError{File: path, Err: err}
 	}
 	return nil

@@ -47,6 +47,25 @@ type indexPoint struct {
 	End  message.LogOffset `json:"end"`
 }
 
+func (p *recoveryPoint) read(o *fields) {
+	last, queues := o.object("last"), o.object("queues")
+	*p = recoveryPoint{
+		Generation: o.uint("generation"),
+		LogOffset:  o.offset("logOffset"),
+		Last: lastRecord{
+			LogOffset: last.offset("logOffset"), Size: int(last.int32("size")),
+			Hash: last.uint("hash"), StoreTimestamp: last.int("storeTimestamp"),
+		},
+		LastTime:    o.int("lastTime"),
+		Index:       o.offset("index"),
+		SegmentSize: o.int("segmentSize"),
+		Queues:      ledgerMark{File: queues.text("file"), Bytes: queues.int("bytes"), Sum: queues.uint("sum")},
+	}
+	o.objects("indexFiles", func(f *fields) {
+		p.IndexFiles = append(p.IndexFiles, indexPoint{Name: f.text("name"), End: f.offset("end")})
+	})
+}
+
 const pointFile = "recovery.json"
 
 // identify reads the record at off, zero when there is no sound one.

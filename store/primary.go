@@ -26,6 +26,14 @@ type primary struct {
 	Index *indexGeometry `json:"index,omitempty"`
 }
 
+func (p *primary) read(o *fields) {
+	*p = primary{Format: int(o.int32("format")), Generation: o.uint("generation"), StoreHost: o.text("storeHost")}
+	if o.of["index"] != nil {
+		index := o.object("index")
+		p.Index = &indexGeometry{Slots: index.int32("slots"), Entries: index.int32("entries")}
+	}
+}
+
 type indexGeometry struct {
 	Slots   int32 `json:"slots"`
 	Entries int32 `json:"entries"`

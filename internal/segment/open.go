@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
-	"slices"
 
 	"github.com/pocketmq/pocketmq/internal/mmap"
 )
@@ -63,8 +62,7 @@ func (s *Files) scan() ([]entry, error) {
 		}
 		found = append(found, e)
 	}
-	slices.SortFunc(found, func(a, b entry) int { return cmp.Compare(a.base, b.base) })
-	return found, nil
+	return found, nil // in the order of the names: all have the same number of digits
 }
 
 func (s *Files) inspect(name string) (entry, error) {
