@@ -144,6 +144,9 @@ func testManyTimers(t *testing.T, n int) {
 		p := message.Properties(fmt.Sprintf("UNIQ_KEY\x01%032d\x02TIMER_DELIVER_MS\x01%d", i, at))
 		_, err := sendTimed(t, b, "reminder", p)
 		require.NoError(t, err)
+		if i%100 == 0 { // a dispatcher that is behind is given more memory
+			require.NoError(t, b.store.WaitDispatched(t.Context(), b.store.MaxOffset()))
+		}
 	}
 	firstPage := func() []protocol.TimerInfo {
 		page, err := b.ListTimers(t.Context(), protocol.ListTimersRequest{Max: 10})
