@@ -3,7 +3,6 @@ package broker
 import (
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/pocketmq/pocketmq/message"
 	"github.com/pocketmq/pocketmq/protocol"
@@ -80,7 +79,7 @@ func (t *offsetTable) topicsOf(group string) []string {
 			topics = append(topics, topic)
 		}
 	}
-	slices.SortFunc(topics, strings.Compare)
+	slices.Sort(topics)
 	return topics
 }
 
@@ -89,12 +88,12 @@ func (t *offsetTable) positions(topic, group string) []protocol.QueuePosition {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var positions []protocol.QueuePosition
-	for id, off := range t.table[offsetKey(topic, group)] {
-		if off >= 0 {
+	offsets := t.table[offsetKey(topic, group)]
+	for _, id := range slices.Sorted(maps.Keys(offsets)) {
+		if off := offsets[id]; off >= 0 {
 			positions = append(positions, protocol.QueuePosition{QueueID: id, Offset: off})
 		}
 	}
-	slices.SortFunc(positions, func(a, b protocol.QueuePosition) int { return int(a.QueueID) - int(b.QueueID) })
 	return positions
 }
 

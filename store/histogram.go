@@ -4,7 +4,6 @@ import (
 	"iter"
 	"math"
 	"math/bits"
-	"slices"
 	"sync/atomic"
 )
 
@@ -83,18 +82,19 @@ func (h Histogram[V]) Merge(o Histogram[V]) Histogram[V] {
 		return h
 	}
 	m := Histogram[V]{count: h.count + o.count, sum: h.sum + o.sum, min: min(h.min, o.min), max: max(h.max, o.max)}
-	m.buckets = slices.Concat(h.buckets, o.buckets)
-	slices.SortFunc(m.buckets, func(a, b bucket) int { return a.index - b.index })
-	last := 0
-	for _, b := range m.buckets[1:] {
-		if b.index == m.buckets[last].index {
-			m.buckets[last].count += b.count
-			continue
+	m.buckets = make([]bucket, 0, len(h.buckets)+len(o.buckets))
+	a, b := h.buckets, o.buckets
+	for len(a) > 0 && len(b) > 0 {
+		next := bucket{index: min(a[0].index, b[0].index)}
+		if a[0].index == next.index {
+			next.count, a = a[0].count, a[1:]
 		}
-		last++
-		m.buckets[last] = b
+		if b[0].index == next.index {
+			next.count, b = next.count+b[0].count, b[1:]
+		}
+		m.buckets = append(m.buckets, next)
 	}
-	m.buckets = m.buckets[:last+1]
+	m.buckets = append(append(m.buckets, a...), b...)
 	return m
 }
 

@@ -1,7 +1,6 @@
 package segment
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -40,7 +39,7 @@ type Ahead struct {
 	once sync.Once
 
 	mu      sync.Mutex
-	waiting []waiter
+	waiting []waiter // who needs least comes first
 
 	span     int64      // owned by the goroutine: how much is kept ready now, up to cfg.Window
 	warm     int64      // owned by the goroutine: populated up to here
@@ -116,6 +115,9 @@ func (a *Ahead) Wait(ctx context.Context, upTo int64) error {
 	w := waiter{upTo: upTo, result: make(chan error, 1)}
 	a.mu.Lock()
 	a.waiting = append(a.waiting, w)
+	for i := len(a.waiting) - 1; i > 0 && a.waiting[i-1].upTo > upTo; i-- {
+		a.waiting[i-1], a.waiting[i] = a.waiting[i], a.waiting[i-1]
+	}
 	a.mu.Unlock()
 	a.nudge()
 	select {
@@ -203,7 +205,6 @@ func (a *Ahead) serve() (failed error) {
 	waiting := a.waiting
 	a.waiting = nil
 	a.mu.Unlock()
-	slices.SortFunc(waiting, func(v, w waiter) int { return cmp.Compare(v.upTo, w.upTo) })
 	for _, w := range waiting {
 		err := a.extend(w.upTo)
 		w.result <- err
