@@ -12,7 +12,7 @@ import (
 // It is four words long, so that compilers keep it in registers: a larger struct is
 // copied for each call of a method.
 type View struct {
-	raw []byte // exactly the record
+	raw []byte // exactly the record, or its outline
 	at  places
 }
 
@@ -22,6 +22,7 @@ type places struct {
 	topicLength uint8
 	storeTime   uint8 // storeTimestamp: what follows bornHost
 	tail        uint8 // reconsumeTimes: what follows storeHost
+	outline     bool  // see ReadOutline
 }
 
 // tail is behind storeHost.
@@ -87,7 +88,7 @@ func viewOf(raw []byte) (View, error) {
 	if props := int(int16(binary.BigEndian.Uint16(raw[start+topic:]))); props != rest {
 		return View{}, damaged("properties length %d, %d bytes are left", props, rest)
 	}
-	return View{raw, places{int32(start), uint8(topic), uint8(storeTime), uint8(tail)}}, nil
+	return View{raw, places{topic: int32(start), topicLength: uint8(topic), storeTime: uint8(storeTime), tail: uint8(tail)}}, nil
 }
 
 // DamagedRecordSize returns the size of a record that ReadRecord calls damaged
@@ -132,11 +133,16 @@ func allZero(b []byte) bool {
 	return true
 }
 
-// Raw is the whole record.
+// Raw is the whole record; of an outline the outline.
 func (v View) Raw() []byte { return v.raw }
 
 // Size is the number of bytes of the whole record.
-func (v View) Size() int { return len(v.raw) }
+func (v View) Size() int {
+	if v.at.outline {
+		return int(v.u32(offTotalSize))
+	}
+	return len(v.raw)
+}
 
 func (v View) u32(p int) uint32 { return binary.BigEndian.Uint32(v.raw[p:]) }
 func (v View) i64(p int) int64  { return int64(binary.BigEndian.Uint64(v.raw[p:])) }
@@ -227,7 +233,7 @@ func (v View) Message() MessageExt {
 			Properties: Properties(v.Properties()),
 		},
 		QueueID:                   v.QueueID(),
-		StoreSize:                 int32(len(v.raw)),
+		StoreSize:                 int32(v.Size()),
 		QueueOffset:               v.QueueOffset(),
 		LogOffset:                 v.LogOffset(),
 		SysFlag:                   v.SysFlag(),
