@@ -33,12 +33,18 @@ func (l *Log) NextFile(off message.LogOffset) message.LogOffset {
 // visible, and message.ErrCorrupt when no sound record for this offset lies
 // there. Size and place are always checked, so nothing in the View is outside f.
 func (l *Log) Read(f *segment.File, off message.LogOffset, verify bool) (v message.View, err error) {
+	defer f.Catch(debug.SetPanicOnFault(true), &err)
+	return l.ReadGuarded(f, off, verify)
+}
+
+// ReadGuarded is Read for a caller that reads many records, and has a guard for
+// all of them: see segment.File.Catch.
+func (l *Log) ReadGuarded(f *segment.File, off message.LogOffset, verify bool) (message.View, error) {
 	visible := l.visible.Load()
 	if int64(off) >= visible {
 		return message.View{}, fmt.Errorf("offset %d, the log ends at %d: %w", off, visible, message.ErrOffsetNotFound)
 	}
-	defer f.Catch(debug.SetPanicOnFault(true), &err)
-	v, err = recordAt(f, off, min(f.Size(), visible-f.Base()))
+	v, err := recordAt(f, off, min(f.Size(), visible-f.Base()))
 	if err == nil && verify {
 		err = at(f, off, v.Check())
 	}
@@ -48,33 +54,40 @@ func (l *Log) Read(f *segment.File, off message.LogOffset, verify bool) (v messa
 // MakeResident prepares to Read the record of size bytes at off in f: the bytes
 // that are visible are brought into memory by a system call, so that no page
 // fault waits for a disk. It returns up to where that holds.
-func (l *Log) MakeResident(f *segment.File, off message.LogOffset, size int64) message.LogOffset {
-	return message.LogOffset(l.makeResident(f, int64(off), size, l.visible.Load()))
+func (l *Log) MakeResident(f *segment.File, off message.LogOffset, size int64, now *segment.Clock) message.LogOffset {
+	return message.LogOffset(l.makeResident(f, int64(off), size, l.visible.Load(), now))
 }
 
 // makeResident is MakeResident in a log that ends at end. What is not synced yet
 // is in memory: a dirty page is not given up.
-func (l *Log) makeResident(f *segment.File, off, size, end int64) int64 {
+func (l *Log) makeResident(f *segment.File, off, size, end int64, now *segment.Clock) int64 {
 	if off >= l.durable.Load() && end <= l.visible.Load() {
 		return end
 	}
-	return f.Base() + f.MakeResident(off-f.Base(), size, end-f.Base())
+	return f.Base() + f.MakeResident(off-f.Base(), size, end-f.Base(), now)
 }
 
 // warm extends resident, up to where f is in memory, so that it covers the whole
 // record at pos. The caller guards f.
 func (l *Log) warm(f *segment.File, pos, resident, end int64) int64 {
+	var now segment.Clock
 	if pos+message.BlankSize > resident {
-		resident = l.makeResident(f, pos, warmStep, end)
+		resident = l.makeResident(f, pos, warmStep, end, &now)
 	}
 	if pos+message.BlankSize > min(end, f.End()) {
 		return resident
 	}
 	size := int64(binary.BigEndian.Uint32(f.Bytes()[pos-f.Base():]))
 	if pos+size > resident && pos+size <= end {
-		resident = l.makeResident(f, pos, size, end)
+		resident = l.makeResident(f, pos, size, end, &now)
 	}
 	return resident
+}
+
+// warmRecord brings the record at off into memory. The caller guards f.
+func (l *Log) warmRecord(f *segment.File, off message.LogOffset, end int64) {
+	var now segment.Clock
+	l.warm(f, int64(off), l.makeResident(f, int64(off), message.MinRecordSize, end, &now), end)
 }
 
 // warmStep is how much is looked at, and read, at once by who goes through the
@@ -82,10 +95,11 @@ func (l *Log) warm(f *segment.File, pos, resident, end int64) int64 {
 const warmStep = 1 << 20
 
 // View calls use with the record that begins at off in f, whether it is visible
-// yet or not; the View is valid during the call. Errors are those of Read.
+// yet or not; the View is valid until f is unpinned, and outside of the call to be
+// read with a guard. Errors are those of Read.
 func (l *Log) View(f *segment.File, off message.LogOffset, use func(message.View)) (err error) {
 	defer f.Catch(debug.SetPanicOnFault(true), &err)
-	l.warm(f, int64(off), l.makeResident(f, int64(off), message.MinRecordSize, f.End()), f.End())
+	l.warmRecord(f, off, f.End())
 	v, err := recordAt(f, off, f.Size())
 	if err != nil {
 		return err
@@ -101,7 +115,7 @@ func (l *Log) View(f *segment.File, off message.LogOffset, use func(message.View
 func (l *Log) Copy(f *segment.File, off message.LogOffset) (m message.MessageExt, err error) {
 	defer f.Catch(debug.SetPanicOnFault(true), &err)
 	visible := l.visible.Load()
-	l.warm(f, int64(off), l.makeResident(f, int64(off), message.MinRecordSize, visible), visible)
+	l.warmRecord(f, off, visible)
 	v, err := l.Read(f, off, false)
 	if errors.Is(err, message.ErrCorrupt) {
 		err = fmt.Errorf("%w: %w", message.ErrOffsetNotFound, err)

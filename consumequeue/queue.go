@@ -108,6 +108,12 @@ func (q *Queue) FileSize() int64 { return q.files.FileSize() }
 // end. It returns 0 when from is not in the queue, and an error matching
 // segment.ErrFault when the file was damaged from outside.
 func (q *Queue) Read(from message.QueueOffset, dst []Unit) (int, error) {
+	var now segment.Clock
+	return q.ReadAt(&now, from, dst)
+}
+
+// ReadAt is Read for who has looked at the clock, or will.
+func (q *Queue) ReadAt(now *segment.Clock, from message.QueueOffset, dst []Unit) (int, error) {
 	left := q.max.Load() - int64(from)
 	if from < 0 || left <= 0 {
 		return 0, nil
@@ -120,7 +126,7 @@ func (q *Queue) Read(from message.QueueOffset, dst []Unit) (int, error) {
 	at := int64(from)*UnitSize - f.Base()
 	n := min(int64(len(dst)), left, (f.Size()-at)/UnitSize)
 	if int64(from) < q.flushed.Load() { // others are dirty, and therefore in memory
-		f.MakeResident(at, n*UnitSize, at+left*UnitSize)
+		f.MakeResident(at, n*UnitSize, at+left*UnitSize, now)
 	}
 	if err := readUnits(f, at, dst[:n]); err != nil {
 		return 0, fmt.Errorf("consume queue %s: %w", f.Path(), err)

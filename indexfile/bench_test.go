@@ -41,7 +41,7 @@ func BenchmarkQuery(b *testing.B) {
 	require.NoError(b, w.index.Flush()) // so that full files are mapped for each query
 	for i := 0; b.Loop(); i++ {
 		key := fmt.Sprint("order", i%100_000)
-		got, err := w.index.Query("orders", key, 1, 0, forever, w.match("orders", key))
+		got, err := query(w.index, "orders", key, 1, 0, forever, w.match("orders", key))
 		require.NoError(b, err)
 		require.Len(b, got, 1)
 	}

@@ -99,7 +99,7 @@ func (x *Index) establish(f *file) error {
 		x.leftover = f.path
 		return errors.Join(err, f.close(), x.removeLeftover())
 	}
-	f.pins = 1
+	f.pins.Store(1)
 	return nil
 }
 

@@ -20,19 +20,22 @@ import (
 const allocationStep = 256 << 10
 
 // file is one index file. It is open only while somebody has a pin: the index pins
-// the file that it writes, a query those that it looks into. It is mapped to be
-// written, from then on until its last pin is gone. Others are read with system
-// calls: to map a file and meet its pages costs more than the few reads of a query.
+// the file that it writes, and keeps those that queries look into most; a query pins
+// those that it looks into. It is mapped to be written or kept, from then on until
+// its last pin is gone. Others are read with system calls: to map a file and meet its
+// pages costs more than the few reads of one query.
 type file struct {
 	fs             segment.FS
 	path           string
 	slots, entries int32
 
-	mu      sync.Mutex // guards what follows; who has a pin may read handle and view
-	pins    int
-	removed bool
-	handle  segment.Handle                  // nil without pins
-	view    atomic.Pointer[segment.Mapping] // nil if not mapped
+	mu       sync.Mutex   // guards what follows; who has a pin may read handle and view
+	pins     atomic.Int32 // come from 0, and go to 0, with mu held
+	kept     bool         // one of the pins is that of keep
+	removed  bool
+	handle   segment.Handle                  // nil without pins
+	view     atomic.Pointer[segment.Mapping] // nil if not mapped
+	resident segment.Residency               // of view
 
 	blocks int64 // bytes from the start known to have blocks; the writer's
 
@@ -81,16 +84,67 @@ var errRemoved = errors.New("index file was removed")
 func (f *file) pin() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	return f.pinLocked()
+}
+
+func (f *file) pinLocked() error {
 	if f.removed {
 		return errRemoved
 	}
-	if f.pins == 0 {
+	if f.pins.Load() == 0 {
 		if err := f.open(); err != nil {
 			return err
 		}
 	}
-	f.pins++
+	f.pins.Add(1)
 	return nil
+}
+
+// pinKept pins the file, mapped if it can be, and keeps it so until letGo. Mostly it
+// is: then it takes no lock.
+func (f *file) pinKept() error {
+	if f.pinAgain() {
+		if f.view.Load() != nil {
+			return nil
+		}
+		if err := f.unpin(); err != nil {
+			return err
+		}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := f.pinLocked(); err != nil {
+		return err
+	}
+	if f.mapLocked() != nil {
+		return nil // it is read with system calls, then
+	}
+	if !f.kept {
+		f.kept = true
+		f.pins.Add(1)
+	}
+	return nil
+}
+
+// pinAgain pins the file if somebody has a pin already.
+func (f *file) pinAgain() bool {
+	for n := f.pins.Load(); n > 0; n = f.pins.Load() {
+		if f.pins.CompareAndSwap(n, n+1) {
+			return true
+		}
+	}
+	return false
+}
+
+// letGo ends what pinKept began.
+func (f *file) letGo() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.kept {
+		return nil
+	}
+	f.kept = false
+	return f.unpinLocked()
 }
 
 // open is called with mu held.
@@ -125,6 +179,10 @@ func (f *file) pinMapped() error {
 func (f *file) mapIn() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	return f.mapLocked()
+}
+
+func (f *file) mapLocked() error {
 	if f.view.Load() != nil {
 		return nil
 	}
@@ -141,10 +199,18 @@ func (f *file) bytes() []byte { return (*f.view.Load()).Bytes() }
 
 // unpin ends one pin; with the last one mapping and descriptor are gone.
 func (f *file) unpin() error {
+	for n := f.pins.Load(); n > 1; n = f.pins.Load() {
+		if f.pins.CompareAndSwap(n, n-1) {
+			return nil
+		}
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.pins--
-	if f.pins > 0 {
+	return f.unpinLocked()
+}
+
+func (f *file) unpinLocked() error {
+	if f.pins.Add(-1) > 0 {
 		return nil
 	}
 	return f.close()
@@ -155,6 +221,7 @@ func (f *file) close() error {
 	var err error
 	if view := f.view.Swap(nil); view != nil {
 		err = (*view).Unmap()
+		f.resident.Forget()
 	}
 	err = errors.Join(err, f.handle.Close())
 	f.handle = nil
@@ -167,6 +234,12 @@ func (f *file) close() error {
 func (f *file) remove() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.kept { // by a query, meanwhile
+		f.kept = false
+		if err := f.unpinLocked(); err != nil {
+			return err
+		}
+	}
 	if err := f.fs.Remove(f.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -174,13 +247,17 @@ func (f *file) remove() error {
 	return nil
 }
 
-// catch turns a fault inside the mapping into an error. The file must be mapped:
+// catch turns a fault inside the mapping into an error. Needs a pin:
 //
 //	defer f.catch(debug.SetPanicOnFault(true), &err)
 func (f *file) catch(old bool, err *error) {
 	debug.SetPanicOnFault(old)
 	if r := recover(); r != nil {
-		*err = (*f.view.Load()).Caught(r)
+		view := f.view.Load()
+		if view == nil {
+			panic(r)
+		}
+		*err = (*view).Caught(r)
 	}
 }
 
@@ -256,14 +333,15 @@ func (f *file) write(hash int32, off message.LogOffset, storeTime int64) (err er
 }
 
 // newest is the newest entry in the slot of hash, 0 for none. It may be the one
-// that is just being added, and not counted yet. Needs a pin; buf has room for an
-// entry.
-func (f *file) newest(hash int32, buf []byte) (e int32, err error) {
+// that is just being added, and not counted yet. Needs a pin and a guard.
+func (f *file) newest(hash int32, now *segment.Clock) (e int32, err error) {
 	at := f.slotAt(hash)
-	if f.view.Load() != nil {
-		e, err = f.slot(at)
-	} else if err = f.readAt(buf[:slotSize], at); err == nil {
-		e = int32(binary.BigEndian.Uint32(buf))
+	if b := f.loaded(at, slotSize, now); b != nil {
+		e = loadSlot(b)
+	} else {
+		b := make([]byte, slotSize)
+		err = f.readAt(b, at)
+		e = int32(binary.BigEndian.Uint32(b))
 	}
 	if err != nil || e > f.count.Load() || e >= f.entries { // load the count after the slot
 		return 0, err
@@ -271,9 +349,28 @@ func (f *file) newest(hash int32, buf []byte) (e int32, err error) {
 	return e, nil
 }
 
-func (f *file) slot(at int64) (e int32, err error) {
-	defer f.catch(debug.SetPanicOnFault(true), &err)
-	return loadSlot(f.bytes()[at:]), nil
+// entry returns one entry. Needs a pin and a guard.
+func (f *file) entry(e int32, now *segment.Clock) (entry, error) {
+	at := f.entryAt(e)
+	if b := f.loaded(at, entrySize, now); b != nil {
+		return entryAt(b), nil
+	}
+	b := make([]byte, entrySize)
+	err := f.readAt(b, at)
+	return entryAt(b), err
+}
+
+// loaded returns n bytes of the mapping, in memory as far as can be told, nil if the
+// file is not mapped.
+func (f *file) loaded(at, n int64, now *segment.Clock) []byte {
+	view := f.view.Load()
+	if view == nil {
+		return nil
+	}
+	if !f.resident.Has(at, now) || !f.resident.Has(at+n-1, now) {
+		f.resident.Make(*view, f.handle, f.size(), at, n, f.size(), now)
+	}
+	return (*view).Bytes()[at : at+n]
 }
 
 // read copies the bytes of the entries from e on into dst. Needs a pin.

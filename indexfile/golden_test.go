@@ -211,7 +211,7 @@ func checkExact(t *testing.T, x *Index, read golden.Read, records map[message.Lo
 	if n := min(read.MaxNum, DefaultMaxResults); len(want) > n {
 		want = want[len(want)-n:]
 	}
-	got, err := x.Query(read.Topic, read.Key, read.MaxNum, read.Begin, read.End, match)
+	got, err := query(x, read.Topic, read.Key, read.MaxNum, read.Begin, read.End, match)
 	require.NoError(t, err)
 	require.Equal(t, want, got, "%+v", read)
 }

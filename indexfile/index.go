@@ -259,8 +259,25 @@ func (x *Index) Lost() string {
 func (x *Index) Slots() int32   { return x.cfg.Slots }
 func (x *Index) Entries() int32 { return x.cfg.Entries }
 
-func (x *Index) snapshot() []*file    { return *x.list.Load() }
-func (x *Index) publish(list []*file) { x.list.Store(&list) }
+func (x *Index) snapshot() []*file { return *x.list.Load() }
+
+// publish makes list what queries see. Files that are too many to be kept are let
+// go.
+func (x *Index) publish(list []*file) {
+	x.list.Store(&list)
+	for _, f := range list[:max(0, len(list)-keptFiles)] {
+		_ = f.letGo() // it was only read
+	}
+}
+
+// Newest is the header of the newest file; ok is false if there is no file.
+func (x *Index) Newest() (h Header, ok bool) {
+	last := x.last()
+	if last == nil {
+		return Header{}, false
+	}
+	return last.header(), true
+}
 
 // last is the newest file, nil if there is none.
 func (x *Index) last() *file {
@@ -289,6 +306,9 @@ func (x *Index) release() error {
 	var errs []error
 	for _, f := range held {
 		errs = append(errs, f.unpin())
+	}
+	for _, f := range x.snapshot() {
+		errs = append(errs, f.letGo())
 	}
 	return errors.Join(errs...)
 }

@@ -133,7 +133,7 @@ func (w *world) query(topic, key string) []message.LogOffset {
 
 func (w *world) within(topic, key string, begin, end int64) []message.LogOffset {
 	w.t.Helper()
-	got, err := w.index.Query(topic, key, DefaultMaxResults, begin, end, w.match(topic, key))
+	got, err := query(w.index, topic, key, DefaultMaxResults, begin, end, w.match(topic, key))
 	require.NoError(w.t, err)
 	return got
 }
@@ -315,4 +315,20 @@ func (h *failHandle) Close() error {
 	defer h.fs.mu.Unlock()
 	h.fs.handles--
 	return h.Handle.Close()
+}
+
+// query returns the records of a Query, ascending. match says when a record was
+// stored, and whether it has topic and key.
+func query(x *Index, topic, key string, maxNum int, begin, end int64,
+	match func(message.LogOffset) (storeTime int64, ok bool)) (found []message.LogOffset, err error) {
+	err = x.Query(topic, key, maxNum, begin, end, func(off message.LogOffset) bool {
+		at, ok := match(off)
+		if !ok || at < begin || at > end || slices.Contains(found, off) {
+			return false
+		}
+		found = append(found, off)
+		return true
+	})
+	slices.Sort(found)
+	return found, err
 }

@@ -431,7 +431,7 @@ func TestClosed(t *testing.T) {
 	require.ErrorIs(t, w.index.RemoveNewer(0), message.ErrClosed)
 	_, err := w.index.RemoveBefore(0)
 	require.ErrorIs(t, err, message.ErrClosed)
-	_, err = w.index.Query("topic", "k", 1, 0, forever, w.match("topic", "k"))
+	_, err = query(w.index, "topic", "k", 1, 0, forever, w.match("topic", "k"))
 	require.ErrorIs(t, err, message.ErrClosed)
 }
 

@@ -3,30 +3,33 @@ package indexfile
 import (
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"slices"
 
+	"github.com/pocketmq/pocketmq/internal/segment"
 	"github.com/pocketmq/pocketmq/message"
 )
 
-// Query returns the log offsets of records with that key and a store time in
-// [begin, end] (ms), ascending: the newest maxNum, at most Config.MaxResults.
+// Query shows take the log offsets of records that may have that key and a store
+// time in [begin, end] (ms), newest first, until it has taken maxNum of them, at
+// most Config.MaxResults.
 //
-// match, which must be given, reads the record at an offset and says whether it
-// really has topic and key, and when it was stored; false if it can not be read.
-// It is called without any lock, at most once per entry. The search goes on until enough records
-// match, so it may be called often for a key that many records share.
+// take reads the record at an offset and says whether it wants it: because it
+// really has topic and key and was stored in time. It is called without any lock, at
+// most once per entry, and may be called often for a key that many records share. A
+// record that has the key more than once may come again.
 //
 // Store times are taken to ascend with the log, to a second: a record stored
 // while the clock was set back may be missed when begin and end are given.
 //
-// If a file can not be read the others are searched all the same, and what they
-// gave comes with the error, which matches segment.ErrFault if the file was
-// damaged from outside.
-func (x *Index) Query(topic, key string, maxNum int, begin, end int64,
-	match func(message.LogOffset) (storeTime int64, ok bool)) ([]message.LogOffset, error) {
-	s := search{begin: begin, end: end, maxNum: min(maxNum, x.cfg.MaxResults), match: match}
+// If a file can not be read the others are searched all the same; the error then
+// matches segment.ErrFault if the file was damaged from outside.
+//
+// Nothing is allocated once the newest files are open, which they stay.
+func (x *Index) Query(topic, key string, maxNum int, begin, end int64, take func(message.LogOffset) bool) error {
+	s := search{begin: begin, end: end, left: min(maxNum, x.cfg.MaxResults), wanted: take}
 	if key == "" || begin > end { // there is no empty key
-		s.maxNum = 0
+		s.left = 0
 	}
 	return x.run(&s, topic, key)
 }
@@ -48,37 +51,49 @@ func (x *Index) QueryRaw(topic, key string, maxNum int, begin, end int64) (Raw, 
 		h := last.header()
 		raw.UpdateTimestamp, raw.UpdateLogOffset = h.EndTimestamp, h.EndLogOffset
 	}
-	s := search{begin: begin, end: end, maxNum: min(maxNum, x.cfg.MaxResults)}
-	var err error
-	raw.LogOffsets, err = x.run(&s, topic, key)
+	s := search{begin: begin, end: end, left: min(maxNum, x.cfg.MaxResults), raw: true}
+	s.wanted = func(off message.LogOffset) bool {
+		raw.LogOffsets = append(raw.LogOffsets, off)
+		return true
+	}
+	err := x.run(&s, topic, key)
+	slices.Sort(raw.LogOffsets)
 	return raw, err
 }
 
-// search is one query. Without match it is RocketMQ's.
+// search is one query.
 type search struct {
 	hash       int32
 	begin, end int64 // ms
-	maxNum     int
-	match      func(message.LogOffset) (int64, bool)
+	raw        bool  // it is RocketMQ's
+	left       int   // how many are still wanted
+	wanted     func(message.LogOffset) bool
 
-	found []message.LogOffset // newest first
-	last  message.LogOffset   // the last candidate
-	buf   [entrySize]byte
+	last  message.LogOffset // the last candidate
+	clock segment.Clock
 }
 
-func (x *Index) run(s *search, topic, key string) ([]message.LogOffset, error) {
+// keptFiles is how many of the newest files stay mapped once a query has looked into
+// them. Others are opened by each query that does.
+const keptFiles = 64
+
+func (x *Index) run(s *search, topic, key string) error {
 	if x.closed.Load() {
-		return nil, fmt.Errorf("index: %w", message.ErrClosed)
+		return fmt.Errorf("index: %w", message.ErrClosed)
 	}
 	s.hash, s.last = KeyHash(topic, key), -1
+	list := x.snapshot()
+	firstKept := max(0, len(list)-keptFiles)
 	var errs []error
-	for _, f := range slices.Backward(x.snapshot()) {
-		if len(s.found) >= s.maxNum {
-			break
+	for i, touched := len(list)-1, len(list); i >= 0 && s.left > 0; i-- {
+		f := list[i]
+		if i < touched && i > firstKept {
+			touched = max(firstKept, i+1-together)
+			s.touch(list[touched : i+1])
 		}
 		h := f.header()
 		if s.overlaps(h) {
-			if err := s.file(f); err != nil && !errors.Is(err, errRemoved) {
+			if err := s.file(f, i >= firstKept); err != nil && !errors.Is(err, errRemoved) {
 				errs = append(errs, fmt.Errorf("query index %s: %w", f.path, err))
 			}
 		}
@@ -86,39 +101,54 @@ func (x *Index) run(s *search, topic, key string) ([]message.LogOffset, error) {
 			break
 		}
 	}
-	slices.Sort(s.found)
-	return s.found, errors.Join(errs...)
+	if x.closed.Load() { // meanwhile: whoever kept a file after that has to let it go
+		for _, f := range list {
+			errs = append(errs, f.letGo())
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // overlaps reports whether the file may have a record of the time.
 func (s *search) overlaps(h Header) bool {
 	if h.Count <= 1 {
-		return s.match != nil // the first entry may be on its way
+		return !s.raw // the first entry may be on its way
 	}
 	last := h.EndTimestamp
-	if s.match != nil {
+	if !s.raw {
 		last = max(last, h.BeginTimestamp) // that of the last record may be damaged
 	}
 	return s.begin <= last && s.end >= h.BeginTimestamp
 }
 
-// file searches one file. It follows the chain of the slot, whose entries descend,
-// so that a damaged one ends.
-func (s *search) file(f *file) (err error) {
-	if err := f.pin(); err != nil {
+// file searches one file.
+func (s *search) file(f *file, keep bool) (err error) {
+	if keep {
+		err = f.pinKept()
+	} else {
+		err = f.pin()
+	}
+	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, f.unpin()) }()
-	at, err := f.newest(s.hash, s.buf[:])
+	return s.follow(f)
+}
+
+// follow goes along the chain of the slot, whose entries descend, so that a damaged one
+// ends.
+func (s *search) follow(f *file) (err error) {
+	defer f.catch(debug.SetPanicOnFault(true), &err)
+	at, err := f.newest(s.hash, &s.clock)
 	if err != nil {
 		return err
 	}
 	begin := f.beginTime.Load()
-	for at > 0 && len(s.found) < s.maxNum {
-		if err := f.read(at, s.buf[:]); err != nil {
+	for at > 0 && s.left > 0 {
+		e, err := f.entry(at, &s.clock)
+		if err != nil {
 			return err
 		}
-		e := entryAt(s.buf[:])
 		if e.diff < 0 { // damage
 			return nil
 		}
@@ -138,7 +168,7 @@ func (s *search) file(f *file) (err error) {
 // second that begins at t. Only RocketMQ is content with t itself. Of a file's
 // first entry that RocketMQ wrote t can not be trusted.
 func (s *search) inTime(at int32, t int64) bool {
-	if s.match == nil {
+	if s.raw {
 		return s.begin <= t && t <= s.end
 	}
 	return at == 1 || s.begin <= t+999 && t <= s.end
@@ -146,23 +176,20 @@ func (s *search) inTime(at int32, t int64) bool {
 
 // before reports whether everything older than t is too old.
 func (s *search) before(t int64) bool {
-	if s.match == nil {
+	if s.raw {
 		return t < s.begin
 	}
 	return t+999 < s.begin
 }
 
-// take adds a candidate that really is one.
+// take offers a candidate. Right after itself it is a record that has the key twice,
+// or two of the same hash.
 func (s *search) take(off message.LogOffset) {
-	if s.match == nil {
-		s.found = append(s.found, off)
-		return
-	}
-	if off == s.last { // the record has the key twice, or two of the same hash
+	if !s.raw && off == s.last {
 		return
 	}
 	s.last = off
-	if t, ok := s.match(off); ok && s.begin <= t && t <= s.end && !slices.Contains(s.found, off) {
-		s.found = append(s.found, off)
+	if s.wanted(off) {
+		s.left--
 	}
 }

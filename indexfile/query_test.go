@@ -2,6 +2,8 @@ package indexfile
 
 import (
 	"encoding/binary"
+	"errors"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -60,12 +62,12 @@ func TestNewestAreTaken(t *testing.T) {
 		w.put("topic", "k")
 	}
 	for _, n := range []int{1, 7, 29, 64, 100, math.MaxInt} {
-		got, err := w.index.Query("topic", "k", n, 0, forever, w.match("topic", "k"))
+		got, err := query(w.index, "topic", "k", n, 0, forever, w.match("topic", "k"))
 		require.NoError(t, err)
 		require.Equal(t, w.order[100-min(n, 64):], got, n)
 	}
 	for _, n := range []int{0, -1, math.MinInt} {
-		got, err := w.index.Query("topic", "k", n, 0, forever, w.match("topic", "k"))
+		got, err := query(w.index, "topic", "k", n, 0, forever, w.match("topic", "k"))
 		require.NoError(t, err)
 		require.Empty(t, got)
 	}
@@ -102,19 +104,83 @@ func TestUnreadableRecordIsNoHit(t *testing.T) {
 	require.Equal(t, offsets(stays), w.query("topic", "k"))
 }
 
-// TestFilesAreMappedOnlyWhileUsed: only the one that is written stays open.
-func TestFilesAreMappedOnlyWhileUsed(t *testing.T) {
-	w := newWorld(t, 10, 4)
-	for range 30 {
+// TestNewestFilesStayMapped once a query has looked into them, until they leave the
+// index, become old, or it is closed.
+func TestNewestFilesStayMapped(t *testing.T) {
+	const perFile, files = 3, keptFiles + 6
+	w := newWorld(t, 10, perFile+1)
+	for range perFile * files {
 		w.put("topic", "k")
 	}
 	require.NoError(t, w.index.Flush())
-	require.Len(t, w.query("topic", "k"), 30)
-	require.Equal(t, 1, w.fs.open())
+	require.Equal(t, 1, w.fs.open(), "the one that is written")
+	all := func() int {
+		seen := 0
+		require.NoError(t, w.index.Query("topic", "k", 1, 0, forever, func(message.LogOffset) bool { seen++; return false }))
+		return seen
+	}
+	require.Equal(t, perFile*files, all())
+	require.Equal(t, keptFiles, w.fs.open())
+
+	w.put("topic", "k")
+	require.NoError(t, w.index.Flush())
+	require.Equal(t, keptFiles-1, w.fs.open(), "one is too old now, and the one that was written was nobody's any more")
+	require.Equal(t, perFile*files+1, all())
+	require.Equal(t, keptFiles, w.fs.open())
+
 	w.reopen()
 	require.Zero(t, w.fs.open())
-	require.Len(t, w.query("topic", "k"), 30)
+	require.Len(t, w.within("topic", "k", 0, forever), DefaultMaxResults)
+	require.Equal(t, 2*together, w.fs.open(), "as many as it took, and those touched with them")
+	require.Equal(t, perFile*files+1, all())
+	removed, err := w.index.RemoveBefore(w.order[perFile*(files-9)])
+	require.NoError(t, err)
+	require.Len(t, removed, files-9)
+	require.Equal(t, 10, w.fs.open())
+	require.NoError(t, w.index.Close())
 	require.Zero(t, w.fs.open())
+}
+
+// TestQueriesWhileFilesGo: whoever keeps a file while it is removed, or the index
+// closed, lets go of it.
+func TestQueriesWhileFilesGo(t *testing.T) {
+	w := newWorld(t, 10, 4)
+	for range 60 {
+		w.put("topic", "k")
+	}
+	require.NoError(t, w.index.Flush())
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for err := error(nil); !errors.Is(err, message.ErrClosed); {
+				err = w.index.Query("topic", "k", 1, 0, forever, func(message.LogOffset) bool { return false })
+			}
+		})
+	}
+	for i := 3; i < 57; i += 3 {
+		_, err := w.index.RemoveBefore(w.order[i])
+		require.NoError(t, err)
+	}
+	require.NoError(t, w.index.Close())
+	wg.Wait()
+	require.Zero(t, w.fs.open())
+}
+
+// TestQueryAllocatesNothing, whether it finds something or not, and however many
+// files there are.
+func TestQueryAllocatesNothing(t *testing.T) {
+	w := newWorld(t, 10, 40)
+	for i := range 1000 {
+		w.put("topic", fmt.Sprint("k", i%100))
+	}
+	found := 0
+	require.Zero(t, testing.AllocsPerRun(100, func() {
+		if w.index.Query("topic", "k7", 5, 0, forever, func(message.LogOffset) bool { found++; return true }) != nil {
+			t.Error("query")
+		}
+		_ = w.index.Query("topic", "none", 5, 0, forever, func(message.LogOffset) bool { return false })
+	}))
+	require.Equal(t, 5*101, found)
 }
 
 // edit changes the bytes of the newest file.
@@ -168,7 +234,7 @@ func TestEntriesOfOneChainDescend(t *testing.T) {
 	})
 	w.reopen()
 	calls := 0
-	_, err := w.index.Query("topic", "k", 64, 0, forever, func(message.LogOffset) (int64, bool) { calls++; return 0, false })
+	_, err := query(w.index, "topic", "k", 64, 0, forever, func(message.LogOffset) (int64, bool) { calls++; return 0, false })
 	require.NoError(t, err)
 	require.LessOrEqual(t, calls, 9)
 }
@@ -184,7 +250,7 @@ func TestFileCutFromOutside(t *testing.T) {
 	require.NoError(t, os.Truncate(w.index.Files()[1].Path, 4096))
 	r := w.record("topic", "", "k", 0)
 	for range 100 {
-		got, err := w.index.Query("topic", "k", 10, 0, forever, w.match("topic", "k"))
+		got, err := query(w.index, "topic", "k", 10, 0, forever, w.match("topic", "k"))
 		require.ErrorIs(t, err, segment.ErrFault)
 		require.Equal(t, offsets(whole), got)
 		require.ErrorIs(t, w.index.Put(r), segment.ErrFault)
@@ -217,7 +283,7 @@ func TestQueriesWhilePutting(t *testing.T) {
 			key := []string{"Aa", "BB", "k", "x"}[r]
 			for !stop.Load() {
 				sure := int(done.Load())
-				got, err := w.index.Query("topic", key, 5, 0, forever, func(off message.LogOffset) (int64, bool) {
+				got, err := query(w.index, "topic", key, 5, 0, forever, func(off message.LogOffset) (int64, bool) {
 					r, ok := w.log[off]
 					return matches(r, ok, "topic", key)
 				})

@@ -341,7 +341,7 @@ func TestRemoveUnderQuery(t *testing.T) {
 		w.put("topic", "k")
 	}
 	match := w.match("topic", "k")
-	got, err := w.index.Query("topic", "k", 64, 0, forever, func(off message.LogOffset) (int64, bool) {
+	got, err := query(w.index, "topic", "k", 64, 0, forever, func(off message.LogOffset) (int64, bool) {
 		_, err := w.index.RemoveBefore(w.end)
 		require.NoError(t, err)
 		return match(off)
@@ -435,7 +435,7 @@ func TestOpenFailsAtAnyStep(t *testing.T) {
 		w.open()
 		failure := errors.New("ENOMEM")
 		w.fs.failOps(failure, op)
-		_, err := w.index.Query("topic", "k", 3, 0, forever, w.match("topic", "k"))
+		_, err := query(w.index, "topic", "k", 3, 0, forever, w.match("topic", "k"))
 		require.Equal(t, op == "open", errors.Is(err, failure))
 		require.ErrorIs(t, w.index.Repair(0), failure)
 		w.fs.set(nil)
@@ -471,7 +471,7 @@ func FuzzOpen(f *testing.F) {
 		}
 		w.index = x
 		calls := 0
-		_, err = x.Query("topic", "a", 64, 0, forever, func(message.LogOffset) (int64, bool) { calls++; return 0, calls%2 == 0 })
+		_, err = query(x, "topic", "a", 64, 0, forever, func(message.LogOffset) (int64, bool) { calls++; return 0, calls%2 == 0 })
 		require.NoError(t, err)
 		require.LessOrEqual(t, calls, 9)
 		_, err = x.QueryRaw("topic", "b", 64, startTime, startTime+5000)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"runtime/debug"
 	"slices"
 	"sync"
 
@@ -69,7 +70,7 @@ var results = sync.Pool{New: func() any { return new(GetMessageResult) }}
 const (
 	minUnitBytes = 16_000
 	maxCount     = 1 << 20 // larger ones count as this
-	unitChunk    = 64      // read at once
+	unitChunk    = 32      // read at once
 )
 
 // GetMessage returns messages of a queue from an offset on. Status says what
@@ -108,7 +109,13 @@ func (s *DefaultMessageStore) GetMessage(ctx context.Context, query GetQuery) (*
 		r.Status, r.NextBeginOffset = status, next
 		return r, nil
 	}
-	g := get{store: s, query: query, queue: q, result: r, building: b != nil}
+	g := get{
+		store: s, query: query, queue: q, result: r, at: query.Offset, building: b != nil,
+		maxCount: max(1, min(query.MaxCount, s.cfg.MaxTransferCount)), maxBytes: query.MaxBytes,
+	}
+	if g.maxBytes <= 0 {
+		g.maxBytes = s.cfg.MaxTransferBytes
+	}
 	err = g.run()
 	if s.closed.Load() { // files that are closed meanwhile look like files that are gone
 		r.Release()
@@ -140,61 +147,62 @@ type get struct {
 	query    GetQuery
 	queue    *consumequeue.Queue
 	result   *GetMessageResult
-	file     *segment.File     // last one pinned; in result.pins
-	resident message.LogOffset // what lies before it, from the record read last on, is in memory
-	skipTo   message.LogOffset // units before it are in a file that is gone
-	filtered bool              // the last unit left out was left out by a filter
-	building bool              // units behind result.MaxOffset are not built yet
+	at       message.QueueOffset // the unit that is next
+	file     *segment.File       // last one pinned; in result.pins
+	resident message.LogOffset   // what lies before it, from the record read last on, is in memory
+	skipTo   message.LogOffset   // units before it are in a file that is gone
+	filtered bool                // the last unit left out was left out by a filter
+	building bool                // units behind result.MaxOffset are not built yet
+	maxCount int                 // of messages
+	maxBytes int                 // of their records together
+	clock    segment.Clock
+	touched  byte // see touch
 }
 
 // run goes through the units and collects what matches.
 func (g *get) run() error {
 	var units [unitChunk]consumequeue.Unit
 	budget := max(minUnitBytes, min(g.query.MaxCount, maxCount)*consumequeue.UnitSize) / consumequeue.UnitSize
-	fileEnd := g.queue.NextFile(g.query.Offset) // an answer does not cross consume queue files
+	fileEnd := g.queue.NextFile(g.at) // an answer does not cross consume queue files
 	if g.building {
 		fileEnd = min(fileEnd, g.result.MaxOffset)
 	}
-	at := g.query.Offset
 	g.result.Status = GetOffsetFoundNull
 	g.result.NextBeginOffset = fileEnd
-	for budget > 0 && at < fileEnd {
-		n, err := g.queue.Read(at, units[:min(budget, unitChunk, int(fileEnd-at))])
-		if err != nil && len(g.result.Messages) > 0 {
-			return g.end(at)
-		}
-		if err != nil { // the log has the messages: the next Open makes the units again
-			g.result.NextBeginOffset = at
+	chunk := unitChunk
+	if g.query.TagFilter.MatchesAll() { // then the first units are mostly the answer
+		chunk = min(g.maxCount, unitChunk)
+	}
+	for more := true; more && budget > 0 && g.at < fileEnd; chunk = unitChunk {
+		n, err := g.queue.ReadAt(&g.clock, g.at, units[:min(budget, chunk, int(fileEnd-g.at))])
+		if err != nil && len(g.result.Messages) == 0 { // the log has the messages: the next Open makes the units again
+			g.result.NextBeginOffset = g.at
 			return err
 		}
-		if n == 0 {
+		if err != nil || n == 0 {
 			break
 		}
-		for _, u := range units[:n] {
-			more, err := g.unit(at, u)
-			if err != nil && len(g.result.Messages) > 0 {
-				return g.end(at) // the next call meets it first
-			}
-			if err != nil {
-				_ = g.end(at + 1)
-				return err
-			}
-			if !more {
-				return g.end(at)
-			}
-			at++
-		}
 		budget -= n
+		if more, err = g.read(units[:n]); err == nil {
+			continue
+		}
+		if len(g.result.Messages) > 0 {
+			break // the next call meets it first
+		}
+		g.at++
+		g.end()
+		return err
 	}
-	if at == g.query.Offset {
-		return nil // no unit could be read
+	if g.at > g.query.Offset { // else no unit could be read
+		g.end()
 	}
-	return g.end(at)
+	return nil
 }
 
-func (g *get) end(next message.QueueOffset) error {
+// end says what the answer is, and that it goes on at g.at.
+func (g *get) end() {
 	r := g.result
-	r.NextBeginOffset = next
+	r.NextBeginOffset = g.at
 	switch {
 	case len(r.Messages) > 0:
 		r.Status = GetFound
@@ -203,32 +211,58 @@ func (g *get) end(next message.QueueOffset) error {
 	default:
 		r.Status = GetMessageWasRemoving
 	}
-	return nil
 }
 
-// unit looks at message at; false when the answer is full without it.
-func (g *get) unit(at message.QueueOffset, u consumequeue.Unit) (more bool, err error) {
-	r := g.result
-	if u.LogOffset < 0 {
-		return false, g.damagedUnit(at, u)
+// read looks at units, of which g.at is the first, and leaves g.at at the first
+// that is not done. More is false when the answer is full without it.
+func (g *get) read(units []consumequeue.Unit) (more bool, err error) {
+	defer g.catch(debug.SetPanicOnFault(true), &err)
+	g.resident = 0
+	for i := range units {
+		if more, err = g.unit(units[i:]); !more || err != nil {
+			return more, err
+		}
+		g.at++
 	}
-	if u.LogOffset < g.skipTo {
+	return true, nil
+}
+
+// catch turns a fault in the file that is read into an error.
+func (g *get) catch(old bool, err *error) {
+	debug.SetPanicOnFault(old)
+	if r := recover(); r != nil {
+		if g.file == nil {
+			panic(r)
+		}
+		*err = g.failed(g.file.Caught(r))
+	}
+}
+
+func (g *get) failed(err error) error {
+	return fmt.Errorf("queue %s/%d: %w", g.query.Topic, g.query.QueueID, err)
+}
+
+// unit looks at message g.at, whose unit is the first of units; false when the
+// answer is full without it. The caller guards what is read.
+func (g *get) unit(units []consumequeue.Unit) (more bool, err error) {
+	u := &units[0]
+	switch {
+	case u.LogOffset < 0:
+		return false, g.damagedUnit(u)
+	case u.LogOffset < g.skipTo:
 		return true, nil
-	}
-	if u.IsBlank() {
+	case u.IsBlank():
 		g.filtered = false // its record is gone
 		return true, nil
-	}
-	if g.full(int(u.Size)) {
+	case g.full(int(u.Size)):
 		return false, nil
-	}
-	if !g.query.TagFilter.Match(u.TagsCode) {
+	case !g.query.TagFilter.Match(u.TagsCode):
 		g.filtered = true
 		return true, nil
 	}
 	if !g.pin(u.LogOffset) {
 		if u.LogOffset >= g.store.log.MinOffset() {
-			return false, g.damagedUnit(at, u)
+			return false, g.damagedUnit(u)
 		}
 		g.filtered = false
 		g.skipTo = g.store.log.NextFile(u.LogOffset)
@@ -236,35 +270,70 @@ func (g *get) unit(at message.QueueOffset, u consumequeue.Unit) (more bool, err 
 	}
 	if u.LogOffset+message.LogOffset(u.Size) > g.resident {
 		size := min(int64(u.Size), int64(g.store.cfg.MaxBodySize)+message.MaxRecordOverhead) // a damaged unit may say anything
-		g.resident = g.store.log.MakeResident(g.file, u.LogOffset, size)
+		g.resident = g.store.log.MakeResident(g.file, u.LogOffset, size, &g.clock)
+		g.touch(units)
 	}
-	v, err := g.store.log.Read(g.file, u.LogOffset, g.query.Verify)
-	if errors.Is(err, message.ErrOffsetNotFound) || err == nil && !g.wanted(at, u, v) {
-		return false, g.damagedUnit(at, u)
+	v, err := g.store.log.ReadGuarded(g.file, u.LogOffset, g.query.Verify)
+	if errors.Is(err, message.ErrOffsetNotFound) || err == nil && !g.wanted(u, v) {
+		return false, g.damagedUnit(u)
 	}
 	if err != nil {
-		return false, fmt.Errorf("queue %s/%d: %w", g.query.Topic, g.query.QueueID, err)
+		return false, g.failed(err)
 	}
 	if g.query.Match != nil && !g.query.Match(v) {
 		g.filtered = true
 		return true, nil
 	}
-	r.Messages = append(r.Messages, v)
-	r.Bytes += v.Size()
+	g.result.Messages = append(g.result.Messages, v)
+	g.result.Bytes += v.Size()
 	g.skipTo = 0
 	return true, nil
 }
 
+// touch loads bytes of both ends of each record that is about to be read and is known
+// to be in memory; of a single one of usual size all lines, because who asks for one
+// message wants its body. None of the loads waits for another one, as they do when
+// records are read: where one begins says where it goes on. So the processor fetches
+// what it does not have in its caches all at once.
+func (g *get) touch(units []consumequeue.Unit) {
+	b, base := g.file.Bytes(), message.LogOffset(g.file.Base())
+	end := min(g.resident, base+message.LogOffset(len(b)))
+	left := g.maxCount - len(g.result.Messages)
+	sum := byte(0)
+	for i := 0; i < len(units) && left > 0; i++ {
+		u := &units[i]
+		if !g.query.TagFilter.Match(u.TagsCode) {
+			continue
+		}
+		if u.Size <= 0 || u.LogOffset < base || u.LogOffset > end-message.LogOffset(u.Size) {
+			break
+		}
+		at := u.LogOffset - base
+		record := b[at : at+message.LogOffset(u.Size)]
+		last := len(record) - 1
+		sum += record[0] + record[min(cacheLine, last)] + record[max(0, last-cacheLine)] + record[last]
+		for p := 2 * cacheLine; g.maxCount == 1 && p < min(last, touchedWhole); p += cacheLine {
+			sum += record[p]
+		}
+		left--
+	}
+	g.touched = sum // so that nothing is left out
+}
+
+// cacheLine is that of most processors, in bytes, and touchedWhole what a record of
+// usual size has.
+const cacheLine, touchedWhole = 64, 2 << 10
+
 // wanted reports whether the unit's record is the message that was asked for.
-func (g *get) wanted(at message.QueueOffset, u consumequeue.Unit, v message.View) bool {
-	return v.QueueOffset() == at && v.QueueID() == g.query.QueueID && v.Size() == int(u.Size) && string(v.Topic()) == g.query.Topic
+func (g *get) wanted(u *consumequeue.Unit, v message.View) bool {
+	return v.QueueOffset() == g.at && v.QueueID() == g.query.QueueID && v.Size() == int(u.Size) && string(v.Topic()) == g.query.Topic
 }
 
 // damagedUnit says that a unit does not lead to its message. What is in the log
 // is not lost: without the consume queue, Open makes it again.
-func (g *get) damagedUnit(at message.QueueOffset, u consumequeue.Unit) error {
+func (g *get) damagedUnit(u *consumequeue.Unit) error {
 	return fmt.Errorf("queue %s/%d: %w: unit %d does not lead to its message (log offset %d, %d bytes)",
-		g.query.Topic, g.query.QueueID, message.ErrCorrupt, at, u.LogOffset, u.Size)
+		g.query.Topic, g.query.QueueID, message.ErrCorrupt, g.at, u.LogOffset, u.Size)
 }
 
 // full reports whether a record of size more bytes is too much.
@@ -272,14 +341,7 @@ func (g *get) damagedUnit(at message.QueueOffset, u consumequeue.Unit) error {
 // Source: RocketMQ store/DefaultMessageStore.java, isTheBatchFull.
 func (g *get) full(size int) bool {
 	n := len(g.result.Messages)
-	if n == 0 {
-		return false
-	}
-	maxBytes := g.query.MaxBytes
-	if maxBytes <= 0 {
-		maxBytes = g.store.cfg.MaxTransferBytes
-	}
-	return n >= min(g.query.MaxCount, g.store.cfg.MaxTransferCount) || g.result.Bytes+size > maxBytes
+	return n > 0 && (n >= g.maxCount || g.result.Bytes+size > g.maxBytes)
 }
 
 // pin makes g.file the log file that holds off, false if it is gone.

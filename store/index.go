@@ -4,14 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"path/filepath"
 	"strconv"
 	"sync/atomic"
 
 	"github.com/pocketmq/pocketmq/dispatcher"
 	"github.com/pocketmq/pocketmq/indexfile"
-	"github.com/pocketmq/pocketmq/internal/segment"
 	"github.com/pocketmq/pocketmq/message"
 )
 
@@ -295,116 +293,4 @@ func (s *DefaultMessageStore) WaitIndexed(ctx context.Context, upTo message.LogO
 		return nil
 	}
 	return typed(s.index.dispatcher.Wait(ctx, upTo))
-}
-
-// KeyQuery says which messages a QueryMessage wants.
-type KeyQuery struct {
-	Topic string
-	Key   string // a unique key, or a word of the property KEYS
-
-	// MaxNum is the most messages wanted: the newest that many. 0 means
-	// Config.MaxQueryResults, which also bounds it.
-	MaxNum int
-	// Begin and End bound the store time, in ms since the Unix epoch, both
-	// included. End 0 means no bound.
-	Begin, End int64
-}
-
-// QueryMessageResult is the answer to a KeyQuery. Messages lie in mapped memory,
-// as those of a GetMessageResult do.
-type QueryMessageResult struct {
-	Messages []message.View // in the order of the log
-	Bytes    int            // of all Messages
-
-	// IndexedTimestamp and IndexedOffset are store time (ms) and log offset of
-	// the last record that has an entry, 0 when there is none.
-	IndexedTimestamp int64
-	IndexedOffset    message.LogOffset
-
-	pins []*segment.File
-}
-
-// Release gives the memory back. It is idempotent.
-func (r *QueryMessageResult) Release() {
-	for _, f := range r.pins {
-		f.Unpin()
-	}
-	r.pins, r.Messages = nil, nil
-}
-
-// ErrNoIndex is the answer to a query of a store with Config.NoIndex.
-var ErrNoIndex = errors.New("the store has no index")
-
-// QueryMessage finds messages by key: those that really have topic and key, and
-// a store time within the bounds. What was put is found after it was indexed;
-// see WaitIndexed. The result needs Release.
-//
-// Errors: ErrNoIndex, message.ErrClosed, ctx's error. One matching
-// message.ErrCorrupt, for an index file that can not be read, comes with what
-// the others gave.
-//
-// Source: RocketMQ store/DefaultMessageStore.java, queryMessage; there every
-// message with a key of the same hash is an answer.
-func (s *DefaultMessageStore) QueryMessage(ctx context.Context, q KeyQuery) (*QueryMessageResult, error) {
-	if err := s.checkOpen(); err != nil {
-		return nil, err
-	}
-	if s.index == nil {
-		return nil, fmt.Errorf("query: %w", ErrNoIndex)
-	}
-	if q.MaxNum <= 0 {
-		q.MaxNum = s.cfg.MaxQueryResults
-	}
-	if q.End == 0 {
-		q.End = math.MaxInt64
-	}
-	r := &QueryMessageResult{}
-	if files := s.index.files.Files(); len(files) > 0 {
-		h := files[len(files)-1].Header
-		r.IndexedTimestamp, r.IndexedOffset = h.EndTimestamp, h.EndLogOffset
-	}
-	offsets, err := s.index.files.Query(q.Topic, q.Key, q.MaxNum, q.Begin, q.End, func(off message.LogOffset) (int64, bool) {
-		if ctx.Err() != nil {
-			return 0, false
-		}
-		return s.hasKey(off, q.Topic, q.Key)
-	})
-	for _, off := range offsets {
-		s.collect(r, off)
-	}
-	if ctx.Err() != nil || s.closed.Load() {
-		r.Release()
-		return nil, errors.Join(ctx.Err(), s.checkOpen())
-	}
-	return r, typed(err)
-}
-
-// hasKey reports whether the record at off is of topic and has key, and when it
-// was stored.
-func (s *DefaultMessageStore) hasKey(off message.LogOffset, topic, key string) (stored int64, ok bool) {
-	f := s.log.Acquire(off)
-	if f == nil {
-		return 0, false
-	}
-	defer f.Unpin()
-	err := s.log.View(f, off, func(v message.View) {
-		stored, ok = v.StoreTimestamp(), string(v.Topic()) == topic && indexfile.HasKey(v, key)
-	})
-	return stored, ok && err == nil
-}
-
-// collect adds the record at off, if it is still there.
-func (s *DefaultMessageStore) collect(r *QueryMessageResult, off message.LogOffset) {
-	f := s.log.Acquire(off)
-	if f == nil {
-		return
-	}
-	v, err := s.log.Read(f, off, false)
-	if err != nil {
-		f.Unpin()
-		return
-	}
-	r.pins = append(r.pins, f)
-	r.Messages = append(r.Messages, v)
-	r.Bytes += v.Size()
 }

@@ -23,7 +23,7 @@ type File struct {
 	dirty atomic.Bool  // may hold something that is not synced
 	drop  atomic.Bool  // remove the name when the last pin is gone
 
-	seen atomic.Pointer[[]atomic.Uint32] // see MakeResident; nil before the first
+	seen Residency
 
 	blocks atomic.Int64 // bytes from the start that have blocks
 
@@ -63,9 +63,13 @@ func (f *File) Bytes() []byte {
 func (f *File) Catch(old bool, err *error) {
 	debug.SetPanicOnFault(old)
 	if r := recover(); r != nil {
-		*err = f.view.Caught(r)
+		*err = f.Caught(r)
 	}
 }
+
+// Caught is for who has a Catch of its own, because it goes from file to file: it returns the error for a recovered
+// fault inside the mapping of this file, and panics with the very same value otherwise. Needs a pin.
+func (f *File) Caught(recovered any) error { return f.view.Caught(recovered) }
 
 // ReadAt reads through the descriptor at off, counted from the start of the file. Unlike a load from the mapping it
 // is a system call: a slow disk stops the caller only. Needs a pin.

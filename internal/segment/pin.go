@@ -169,7 +169,7 @@ func (f *File) close() error {
 	f.list.cache.forget(f)
 	err := errors.Join(f.view.Unmap(), f.handle.Close())
 	f.handle, f.view = nil, nil
-	f.seen.Store(nil)
+	f.seen.Forget()
 	return err
 }
 

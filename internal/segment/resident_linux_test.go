@@ -64,7 +64,7 @@ func TestMakeResidentReadsWithoutAFault(t *testing.T) {
 
 	f = coldFile(t, size)
 	faults, blocks := threadUse(t)
-	require.Equal(t, int64(size), f.MakeResident(0, size, size))
+	require.Equal(t, int64(size), f.MakeResident(0, size, size, new(Clock)))
 	require.True(t, f.view.Resident(0, size))
 	touch(f, 0, size)
 	after, read := threadUse(t)
@@ -88,7 +88,7 @@ func TestMakeResidentKeepsToItsLimit(t *testing.T) {
 		{size, 10, size, size + 10},
 		{20 * residentChunk, 0, size, 20 * residentChunk},
 	} {
-		require.Equal(t, c.upTo, f.MakeResident(c.off, c.n, c.limit), c)
+		require.Equal(t, c.upTo, f.MakeResident(c.off, c.n, c.limit, new(Clock)), c)
 	}
 	for chunk, want := range map[int64]bool{0: true, 1: true, 2: false, 20: false} {
 		require.Equal(t, want, f.view.Resident(chunk*residentChunk, residentChunk), chunk)
