@@ -47,6 +47,7 @@ type scene struct {
 	rand    *rand.Rand
 	moments []moment
 	end     message.LogOffset // of moments to come
+	queues  int32             // of each topic
 	every   int               // about how many calls lie between two moments
 }
 
@@ -54,7 +55,7 @@ func newScene(t testing.TB, mode FlushMode, root string, seed uint64) *scene {
 	fs, dir := crashFSOver(t, root)
 	return &scene{
 		cfg: withFS(smallConfig(mode), fs), fs: fs, dir: dir, truth: newTruth(),
-		rand: rand.New(rand.NewPCG(seed, 1)), every: 6,
+		rand: rand.New(rand.NewPCG(seed, 1)), queues: 2, every: 6,
 	}
 }
 
@@ -69,7 +70,7 @@ func (sc *scene) real() Config {
 var changes = map[crashfs.Op]bool{
 	crashfs.OpMkdirAll: true, crashfs.OpMkdir: true, crashfs.OpCreate: true, crashfs.OpRemove: true, crashfs.OpRename: true, crashfs.OpLink: true,
 	crashfs.OpSyncDir: true, crashfs.OpWriteAt: true, crashfs.OpTruncate: true, crashfs.OpAllocate: true, crashfs.OpSync: true,
-	crashfs.OpMap: true, crashfs.OpClose: true,
+	crashfs.OpMap: true, crashfs.OpClose: true, crashfs.OpSyncVolume: true,
 }
 
 const afterClose crashfs.Op = "after Close"
@@ -143,7 +144,7 @@ func (sc *scene) work(s *DefaultMessageStore, puts int) error {
 func (sc *scene) step(s *DefaultMessageStore, r *rand.Rand, name string) error {
 	ctx := context.Background()
 	messages := []message.Message{drawMessage(r, name)}
-	queueID := r.Int32N(2)
+	queueID := r.Int32N(sc.queues)
 	var res PutMessageResult
 	var err error
 	kind := r.IntN(8)
