@@ -18,15 +18,20 @@ FUZZTIME  ?= 10s
 BENCH     ?= .
 BENCHTIME ?= 1s
 
-# Of each measurement of make bench-peers.
+# Of make bench-peers: each measurement ends after so many bytes or that time; the rounds; and, if it is not to be all of
+# them, a regular expression of the groups, as make plan-peers lists them.
 PEERS_BYTES ?= 1073741824
+PEERS_LIMIT ?= 4s
 PEERS_RUNS  ?= 5
+PEERS_ONLY  ?=
+PEERS        = cd bench/peers && $(GO) run . -bytes $(PEERS_BYTES) -limit $(PEERS_LIMIT) -runs $(PEERS_RUNS) \
+	-only '$(PEERS_ONLY)' -out ../../docs/benchmarks
 
 .DEFAULT_GOAL := help
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: tools
 tools: ## install what is missing: golangci-lint and the emulators
@@ -93,13 +98,21 @@ bench: ## the benchmarks; BENCH selects, BENCHTIME says how long
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchtime $(BENCHTIME) -benchmem -timeout 60m ./bench
 
 .PHONY: peers-java
-peers-java: ## RocketMQ's own store as a peer, where there are Java 17 and Maven
-	@for program in java mvn; do command -v $$program >/dev/null || { echo "PEERS WITHOUT ROCKETMQ: no $$program"; exit 0; }; done; \
+peers-java: ## the peers in Java, where there are Java 17 and Maven
+	@for program in java mvn; do command -v $$program >/dev/null || { echo "PEERS WITHOUT THOSE IN JAVA: no $$program"; exit 0; }; done; \
 	build="mvn -q -B -Dstyle.color=never -f bench/peers/java package"; $$build -o >/dev/null 2>&1 || $$build
 
 .PHONY: bench-peers
-bench-peers: peers-java ## PocketMQ beside its peers, into docs/benchmarks; an hour or two, on a machine that does nothing else
-	cd bench/peers && $(GO) run . -bytes $(PEERS_BYTES) -runs $(PEERS_RUNS) -out ../../docs/benchmarks
+bench-peers: peers-java ## what is missing of PocketMQ beside its peers, into docs/benchmarks, on a machine that does nothing else
+	$(PEERS)
+
+.PHONY: plan-peers
+plan-peers: peers-java ## what bench-peers would measure, group by group, and how long it takes
+	@$(PEERS) -plan
+
+.PHONY: report-peers
+report-peers: ## the report of what bench-peers has measured
+	$(PEERS) -report
 
 .PHONY: test-peers
 test-peers: peers-java ## every peer with a thousand messages, and killed

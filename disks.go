@@ -115,6 +115,7 @@ func (n *Node) openAll(ctx context.Context, allowMissing bool) error {
 	for _, err := range errs {
 		n.log.Error("a disk is missing; the node goes on without it", "err", err)
 	}
+	n.applyDeletions(ctx)
 	n.startSpreading()
 	return nil
 }
@@ -164,7 +165,7 @@ func (n *Node) ownHost(d *disk, s *store.DefaultMessageStore) error {
 
 func (n *Node) openBroker(ctx context.Context, d *disk, s *store.DefaultMessageStore) (*broker.Broker, error) {
 	cfg := *d.cfg.Broker
-	cfg.Store, cfg.NameService = s, &n.names
+	cfg.Store, cfg.NameService, cfg.Deletions = s, &n.names, n.deletions()
 	told := cfg.TopicCreated
 	cfg.TopicCreated = func(topic TopicConfig) {
 		n.spread(topic, d)
@@ -179,8 +180,9 @@ func (n *Node) openBroker(ctx context.Context, d *disk, s *store.DefaultMessageS
 // That is what a store needs after a failed sync, and a directory that was
 // missing when the node was opened. Meanwhile, and when it fails, messages go to
 // the other disks; it may be called again. Clients go on: a consumer may be
-// given again what it has not committed there. Topics that only other disks have
-// are made.
+// given again what it has not committed there. Topics that were deleted while the
+// directory was missing are deleted there before anybody can read them, and those
+// that only other disks have are made.
 func (n *Node) Reopen(ctx context.Context, dir string) error {
 	i := slices.IndexFunc(n.disks, func(d *disk) bool { return d.cfg.Dir == dir })
 	if i < 0 {
@@ -203,6 +205,10 @@ func (n *Node) Reopen(ctx context.Context, dir string) error {
 	}
 	n.wantAll(d)
 	n.makeTopics(d)
+	for _, other := range n.disks { // it may have topics that they have not
+		n.wantAll(other)
+		other.wake()
+	}
 	return nil
 }
 

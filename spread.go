@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/pocketmq/pocketmq/broker"
 	"github.com/pocketmq/pocketmq/protocol"
 )
 
@@ -85,9 +86,38 @@ func (n *Node) spread(topic TopicConfig, from *disk) {
 			continue
 		}
 		d.wanted[topic.Name] = topic
-		select {
-		case d.kick <- struct{}{}:
-		default:
+		d.wake()
+	}
+}
+
+// wake has the disk's goroutine make topics.
+func (d *disk) wake() {
+	select {
+	case d.kick <- struct{}{}:
+	default:
+	}
+}
+
+// deletions are those of all disks that are open.
+func (n *Node) deletions() broker.Deletions {
+	all := broker.Deletions{}
+	for _, d := range n.open() {
+		for topic, at := range d.Broker.Deletions() {
+			if at.After(all[topic]) {
+				all[topic] = at
+			}
+		}
+	}
+	return all
+}
+
+// applyDeletions has the disks of a node that is being opened delete what was
+// deleted on others while they were missing.
+func (n *Node) applyDeletions(ctx context.Context) {
+	deletions := n.deletions()
+	for _, d := range n.open() {
+		if err := d.Broker.ApplyDeletions(ctx, deletions); err != nil {
+			n.log.Error("topics that were deleted while a disk was missing are there again", "dir", d.Dir, "err", err)
 		}
 	}
 }
@@ -106,18 +136,26 @@ func (n *Node) wantAll(d *disk) {
 }
 
 // makeTopics makes those that are wanted and not there. What fails, or finds the
-// disk not open, is tried again with the next topic, or when it is opened.
+// disk not open, is tried again with the next topic, or when it is opened. What
+// no disk has any more was deleted.
 func (n *Node) makeTopics(d *disk) {
 	n.diskMu.Lock()
 	now, wanted := d.now, maps.Clone(d.wanted)
 	n.diskMu.Unlock()
-	if now.Err != nil {
+	if now.Err != nil || len(wanted) == 0 {
 		return
+	}
+	topics, err := n.Topics(n.running)
+	if err != nil {
+		return // the node is being closed
 	}
 	for name, topic := range wanted {
 		_, err := now.Broker.GetTopic(n.running, name)
 		if errors.Is(err, protocol.TopicNotExist) {
-			err = now.Broker.CreateTopic(n.running, topic)
+			err = nil
+			if slices.ContainsFunc(topics, func(t TopicConfig) bool { return t.Name == name }) {
+				err = now.Broker.CreateTopic(n.running, topic)
+			}
 		}
 		if err != nil {
 			n.log.Warn("topic of another disk not made; will try again", "topic", name, "dir", now.Dir, "err", err)

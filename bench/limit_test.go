@@ -5,7 +5,6 @@ import (
 	"hash/crc32"
 	"os"
 	"path/filepath"
-	"sync"
 	"testing"
 
 	"github.com/edsrzf/mmap-go"
@@ -16,7 +15,7 @@ const limitFileSize = 64 << 20 // of store.DefaultSegmentSize
 // BenchmarkLimitCopy checksums and copies the bodies that BenchmarkPut puts,
 // into mapped files of the same size whose pages are there already.
 func BenchmarkLimitCopy(b *testing.B) {
-	for _, size := range []int{128, 1024, 4096} {
+	for _, size := range sizes {
 		b.Run(fmt.Sprintf("size=%d", size), func(b *testing.B) {
 			m := newMessage(size, 0)
 			dir := b.TempDir()
@@ -60,65 +59,4 @@ func unmap(b *testing.B, m mmap.MMap) {
 	if m != nil {
 		check(b, m.Unmap())
 	}
-}
-
-// BenchmarkLimitSync is what any log pays that syncs before it answers: a bare
-// append and fdatasync for one writer, a bare group commit for many.
-func BenchmarkLimitSync(b *testing.B) {
-	for _, writers := range []int{1, 64} {
-		b.Run(fmt.Sprintf("writers=%d", writers), func(b *testing.B) {
-			f, err := os.Create(filepath.Join(b.TempDir(), "log"))
-			check(b, err)
-			defer f.Close()
-			g := &groupCommit{file: f}
-			body := newMessage(1024, 0).Body
-			b.SetBytes(int64(len(body)))
-			b.ReportAllocs()
-			b.ResetTimer()
-			each(b, writers, func() error { return g.append(body) })
-		})
-	}
-}
-
-// groupCommit appends to a file under a mutex; whoever finds no sync under way
-// syncs for all who wait.
-type groupCommit struct {
-	file *os.File
-
-	mu      sync.Mutex
-	end     int64
-	synced  int64
-	syncing bool
-	done    *sync.Cond
-}
-
-func (g *groupCommit) append(p []byte) error {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.done == nil {
-		g.done = sync.NewCond(&g.mu)
-	}
-	if _, err := g.file.WriteAt(p, g.end); err != nil {
-		return err
-	}
-	g.end += int64(len(p))
-	mine := g.end
-	for g.synced < mine {
-		if g.syncing {
-			g.done.Wait()
-			continue
-		}
-		g.syncing = true
-		upTo := g.end
-		g.mu.Unlock()
-		err := datasync(g.file)
-		g.mu.Lock()
-		g.syncing = false
-		if err != nil {
-			return err
-		}
-		g.synced = upTo
-		g.done.Broadcast()
-	}
-	return nil
 }

@@ -15,9 +15,12 @@ import (
 	"github.com/pocketmq/pocketmq/store"
 )
 
-// histories are the sizes that BenchmarkOpen fills stores with; -histories=1,4,10
-// takes about a minute and 10 GiB of disk.
+// histories are the sizes that BenchmarkOpen fills stores with; those of
+// moreHistories are run, too, if -large is given: that takes 13 GiB of disk and a
+// minute or two.
 var histories = flag.String("histories", "1", "sizes of the log for BenchmarkOpen, in GiB, comma-separated")
+
+var moreHistories = []int{2, 10}
 
 // fillVariable makes this process the one that writes and is killed.
 const fillVariable = "POCKETMQ_BENCH_FILL"
@@ -58,32 +61,78 @@ func fillStore(dir string, bytes int64) error {
 	return s.WaitDispatched(ctx, s.MaxOffset())
 }
 
-// BenchmarkOpen opens a store after the process that wrote to it was killed: each
-// time it had added 8 MiB to what was there. The size of the history should not
-// matter.
+// BenchmarkOpen opens a store after it was closed, and after the process that wrote
+// to it was killed: then it had added 8 MiB each time. The size of the history should
+// not matter.
 func BenchmarkOpen(b *testing.B) {
+	asked := make(map[int]bool)
 	for size := range strings.SplitSeq(*histories, ",") {
 		n, err := strconv.Atoi(size)
 		check(b, err)
-		b.Run(fmt.Sprintf("after=kill/history=%dGiB", n), func(b *testing.B) { benchmarkOpen(b, n<<10) })
+		asked[n] = true
+		benchmarkHistory(b, n, func(*testing.B) {})
+	}
+	for _, n := range moreHistories {
+		if !asked[n] {
+			benchmarkHistory(b, n, func(b *testing.B) {
+				onlyLarge(b, fmt.Sprintf("%d GiB of disk", n), int64(n+1)<<30)
+			})
+		}
 	}
 }
 
-func benchmarkOpen(b *testing.B, history int) {
-	dir := b.TempDir()
-	killed(b, dir, history)
+// benchmarkHistory opens one store with so many GiB in all ways, if the condition
+// does not skip it.
+func benchmarkHistory(b *testing.B, history int, condition func(*testing.B)) {
+	dir := ""
+	for _, after := range []struct {
+		name string
+		run  func(b *testing.B, dir string)
+	}{{"kill", openAfterKill}, {"close", openAfterClose}} {
+		b.Run(fmt.Sprintf("after=%s/history=%dGiB", after.name, history), func(sub *testing.B) {
+			condition(sub)
+			if dir == "" {
+				dir = b.TempDir()
+				killed(sub, dir, history<<10)
+				check(sub, reopen(sub, dir).Close()) // what was not synced then is none of what is measured
+			}
+			after.run(sub, dir)
+		})
+	}
+}
+
+func openAfterKill(b *testing.B, dir string) {
+	b.ReportAllocs()
 	read := int64(0)
 	for b.Loop() {
 		b.StopTimer()
 		killed(b, dir, 8)
 		b.StartTimer()
-		s, err := store.Open(context.Background(), dir, store.Config{Flush: store.FlushAsync})
+		s := reopen(b, dir)
 		b.StopTimer()
-		check(b, err)
-		if r := s.Recovery(); r.Clean || !r.FromPoint {
+		r := s.Recovery()
+		if r.Clean || !r.FromPoint {
 			b.Fatalf("not the recovery that is measured: %+v", r)
 		}
-		read += s.Recovery().Bytes
+		read += r.Bytes
+		check(b, s.Close())
+		b.StartTimer()
+	}
+	b.ReportMetric(float64(read)/float64(b.N)/(1<<20), "MiB-read/op")
+}
+
+func openAfterClose(b *testing.B, dir string) {
+	check(b, reopen(b, dir).Close())
+	b.ReportAllocs()
+	read := int64(0)
+	for b.Loop() {
+		s := reopen(b, dir)
+		b.StopTimer()
+		r := s.Recovery()
+		if !r.Clean {
+			b.Fatalf("not the recovery that is measured: %+v", r)
+		}
+		read += r.Bytes
 		check(b, s.Close())
 		b.StartTimer()
 	}

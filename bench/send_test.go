@@ -34,5 +34,5 @@ func benchmarkSend(b *testing.B, mode store.FlushMode, size int) {
 	}
 	check(b, node.Store().WaitDispatched(ctx, node.Store().MaxOffset()))
 	b.StopTimer()
-	verifyCount(b, node.Store())
+	verifyCount(b, node.Store(), b.N)
 }

@@ -52,6 +52,7 @@ func benchmarkTimerDelivery(b *testing.B, mode store.FlushMode, waiting int) {
 	time.Sleep(time.Until(first))
 	limit := make(chan []float64)
 	go func() { limit <- timerLateness(first, b.N) }()
+	b.ReportAllocs()
 	b.ResetTimer()
 	for range b.N {
 		m, err := consumer.Receive(ctx)

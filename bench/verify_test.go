@@ -19,6 +19,7 @@ import (
 func BenchmarkVerify(b *testing.B) {
 	dir, size := verifyStore(b)
 	b.SetBytes(size)
+	b.ReportAllocs()
 	b.ResetTimer()
 	for range b.N {
 		sum, err := inspect.Verify(b.Context(), dir, func(f inspect.Finding) { b.Error(f) })
@@ -36,6 +37,7 @@ func BenchmarkLimitRead(b *testing.B) {
 	check(b, err)
 	buf := make([]byte, 128<<10)
 	b.SetBytes(size)
+	b.ReportAllocs()
 	b.ResetTimer()
 	for range b.N {
 		for _, path := range files {

@@ -45,6 +45,7 @@ type Broker struct {
 	closeOnce      sync.Once
 	closeErr       error
 	stopOffsetsRun func() // ends the goroutine that saves offsets
+	dropped        *dropped
 	delays         *delays
 	stopDelaysRun  func() error // ends the goroutine that delivers, and saves
 	timers         *timers
@@ -85,7 +86,7 @@ func New(ctx context.Context, cfg Config) (*Broker, error) {
 	}
 	var err error
 	var adopted []protocol.TopicConfig
-	if b.topics, adopted, err = openTopics(cfg.Store, cfg.Now); err != nil {
+	if b.topics, adopted, err = openTopics(ctx, cfg); err != nil {
 		return nil, err
 	}
 	for _, t := range adopted {
@@ -102,7 +103,8 @@ func New(ctx context.Context, cfg Config) (*Broker, error) {
 	}
 	b.consumedByGroups = b.offsets.consumed(slices.Clone(cfg.RetentionGroups))
 	b.runtime = newRuntimeInfo(cfg.Now)
-	if b.delays, err = openDelays(cfg); err != nil {
+	b.dropped = &dropped{topics: b.topics, log: cfg.Logger, told: map[string]message.LogOffset{}}
+	if b.delays, err = openDelays(cfg, b.dropped); err != nil {
 		return nil, err
 	}
 	if err := b.makeTraceTopic(cfg.TraceTopicEnable); err != nil {
@@ -111,7 +113,7 @@ func New(ctx context.Context, cfg Config) (*Broker, error) {
 	if b.dedup, err = openDedup(ctx, cfg, b.topics); err != nil {
 		return nil, err
 	}
-	b.timers = openTimers(cfg)
+	b.timers = openTimers(cfg, b.dropped)
 	if b.transactions, err = openTransactions(b, cfg); err != nil {
 		return nil, err
 	}

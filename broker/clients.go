@@ -3,7 +3,6 @@ package broker
 import (
 	"context"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/pocketmq/pocketmq/message"
@@ -31,18 +30,12 @@ func (t *clientTable) client(id string) (protocol.Client, bool) {
 // producers returns the clients that have a producer of the group, a different
 // one first each time.
 func (t *clientTable) producers(group string) []protocol.RegisterClientRequest {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	var members []protocol.RegisterClientRequest
-	for _, c := range t.byID {
-		if slices.Contains(c.ProducerGroups, group) {
-			members = append(members, c)
-		}
-	}
+	members := t.producersOf(group)
 	if len(members) == 0 {
 		return nil
 	}
-	slices.SortFunc(members, func(a, b protocol.RegisterClientRequest) int { return strings.Compare(a.ClientID, b.ClientID) })
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	t.turn++
 	first := int(t.turn % uint(len(members)))
 	return slices.Concat(members[first:], members[:first])
@@ -59,7 +52,7 @@ func (b *Broker) RegisterClient(_ context.Context, req protocol.RegisterClientRe
 	if req.Client == nil {
 		return refuse(protocol.SystemError, "", &message.IllegalError{Field: "client", Value: req.ClientID, Reason: "is missing"})
 	}
-	for _, group := range req.ProducerGroups {
+	for _, group := range slices.Concat(req.ProducerGroups, req.ConsumerGroups) {
 		if err := protocol.CheckGroup(group); err != nil {
 			return refuse(protocol.SystemError, "client "+req.ClientID, err)
 		}

@@ -55,6 +55,9 @@ type Config struct {
 	// TopicCreated, if not nil, is called when a message has made its topic, by
 	// the goroutine that sends it. It must return soon.
 	TopicCreated func(protocol.TopicConfig)
+	// Deletions are topics that were deleted elsewhere, perhaps while this directory
+	// was not open: see Broker.ApplyDeletions.
+	Deletions Deletions
 	// NoAutoCreateGroup refuses consumer groups that have no configuration: their
 	// pulls, and what they send back.
 	NoAutoCreateGroup bool

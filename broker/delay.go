@@ -37,6 +37,7 @@ type delays struct {
 	tail     message.LogOffset // delayTail
 	interval time.Duration     // how long what was delivered may stay unsaved
 	log      *slog.Logger
+	dropped  *dropped
 
 	arrivals
 
@@ -65,13 +66,13 @@ func (l *delayLevel) queueID() int32 { return int32(l.level - 1) }
 
 // openDelays reads the progress. A file and a backup that are both damaged are an
 // error.
-func openDelays(cfg Config) (*delays, error) {
+func openDelays(cfg Config, gone *dropped) (*delays, error) {
 	p, _, err := readDelayProgress(cfg.Store)
 	if err != nil {
 		return nil, err
 	}
 	d := &delays{
-		store: cfg.Store, put: cfg.Store.PutMessage, table: cfg.Store.DelayLevels(), now: cfg.Now, tail: delayTail, interval: cfg.OffsetPersistInterval, log: cfg.Logger,
+		store: cfg.Store, put: cfg.Store.PutMessage, table: cfg.Store.DelayLevels(), now: cfg.Now, tail: delayTail, interval: cfg.OffsetPersistInterval, log: cfg.Logger, dropped: gone,
 		arrivals: newArrivals(), progress: p, saved: maps.Clone(p.next), live: maps.Clone(p.next),
 	}
 	return d, nil
@@ -258,8 +259,12 @@ func (d *delays) changed(l *delayLevel) {
 	}
 }
 
-// deliver puts the message where it was sent to.
+// deliver puts the message where it was sent to, unless that is gone.
 func (d *delays) deliver(ctx context.Context, p *parkedMessage) error {
+	if d.dropped.isGone(p.inner.Topic, p.logOffset) {
+		d.dropped.note(p.inner.Topic)
+		return nil
+	}
 	if !d.progress.marked || d.store.MaxOffset()-d.progress.mark > d.tail {
 		if err := d.save(ctx); err != nil {
 			return err

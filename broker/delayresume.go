@@ -64,7 +64,7 @@ type resume struct {
 }
 
 // peek finds the level's next message that can be delivered, nil for none, and
-// keeps it.
+// keeps it. Of what was dropped the log has no copy.
 func (r *resume) peek(ctx context.Context, l *delayLevel) (*parkedMessage, error) {
 	delete(r.waiting, l.level)
 	for at := l.next; ; {
@@ -82,7 +82,7 @@ func (r *resume) peek(ctx context.Context, l *delayLevel) (*parkedMessage, error
 		}
 		for _, v := range res.Messages {
 			var p parkedMessage
-			if p.inner, err = copyParked(v); err == nil {
+			if p.inner, err = copyParked(v); err == nil && !r.d.dropped.isGone(p.inner.Topic, v.LogOffset()) {
 				p.offset, p.logOffset = v.QueueOffset(), v.LogOffset()
 				r.waiting[l.level] = &p
 			}

@@ -25,13 +25,25 @@ import (
 // its messages.
 const deletedField = "pocketmqDeletedTopics"
 
-// deletedTopics has the topics that were deleted, with those that were made again,
-// and the log offset before which no message is theirs. It is never modified once
-// it counts.
-type deletedTopics map[string]message.LogOffset
+// deletedAtField is ours, too: when each was deleted, in ms since the Unix epoch. It
+// is for other directories of a node, which may not have been there.
+const deletedAtField = "pocketmqDeletedAt"
+
+// deletedTopics has the topics that were deleted, with those that were made again.
+// It is never modified once it counts.
+type deletedTopics map[string]deletion
+
+type deletion struct {
+	before message.LogOffset // no message before it is the topic's
+	at     int64             // when it was deleted, in ms; 0: not known
+}
 
 func parseDeleted(doc object) (deletedTopics, error) {
 	fields, err := fieldObject(doc, deletedField)
+	if err != nil {
+		return nil, err
+	}
+	times, err := fieldObject(doc, deletedAtField)
 	if err != nil {
 		return nil, err
 	}
@@ -41,46 +53,56 @@ func parseDeleted(doc object) (deletedTopics, error) {
 		if err == nil && off < 0 {
 			err = fieldError(deletedField, off, "log offset")
 		}
-		if err != nil {
+		at, timeErr := fieldInt(times, topic, 0)
+		if err := errors.Join(err, timeErr); err != nil {
 			return nil, err
 		}
-		d[topic] = message.LogOffset(off)
+		d[topic] = deletion{message.LogOffset(off), at}
 	}
 	return d, nil
 }
 
-// fields is d in the file; nil, which is not written, when there are none.
-func (d deletedTopics) fields() any {
-	if len(d) == 0 {
-		return nil
+// setFields puts d into the file, and nothing, which is not written, when it is empty.
+func (d deletedTopics) setFields(doc object) {
+	doc[deletedField], doc[deletedAtField] = nil, nil
+	offsets, times := make(object, len(d)), make(object, len(d))
+	for topic, deleted := range d {
+		offsets[topic] = int64(deleted.before)
+		if deleted.at != 0 {
+			times[topic] = deleted.at
+		}
 	}
-	o := make(object, len(d))
-	for topic, off := range d {
-		o[topic] = int64(off)
+	if len(offsets) > 0 {
+		doc[deletedField] = offsets
 	}
-	return o
+	if len(times) > 0 {
+		doc[deletedAtField] = times
+	}
 }
 
 // again is d when a topic is made that may have been deleted before.
 func (d deletedTopics) again(topic string, end message.LogOffset) deletedTopics {
-	if _, ok := d[topic]; !ok {
+	deleted, ok := d[topic]
+	if !ok {
 		return d
 	}
-	return d.with(topic, end)
+	deleted.before = end
+	return d.with(topic, deleted)
 }
 
-func (d deletedTopics) with(topic string, end message.LogOffset) deletedTopics {
+func (d deletedTopics) with(topic string, deleted deletion) deletedTopics {
 	d = maps.Clone(d)
-	d[topic] = end
+	d[topic] = deleted
 	return d
 }
 
 // lower brings d back into the log, which may have lost its end with the machine:
 // what comes there now is new. It reports whether anything changed.
 func (d deletedTopics) lower(end message.LogOffset) (changed bool) {
-	for topic, off := range d {
-		if off > end {
-			d[topic], changed = end, true
+	for topic, deleted := range d {
+		if deleted.before > end {
+			deleted.before = end
+			d[topic], changed = deleted, true
 		}
 	}
 	return changed
@@ -88,7 +110,9 @@ func (d deletedTopics) lower(end message.LogOffset) (changed bool) {
 
 // deletedBefore returns the log offset before which no message is the topic's, 0
 // for most.
-func (t *topicTable) deletedBefore(topic string) message.LogOffset { return (*t.deleted.Load())[topic] }
+func (t *topicTable) deletedBefore(topic string) message.LogOffset {
+	return (*t.deleted.Load())[topic].before
+}
 
 // isDeleted reports whether a topic was deleted and not made again.
 func (t *topicTable) isDeleted(topic string) bool {
@@ -129,13 +153,13 @@ func (t *topicTable) remove(topic string) (bool, error) {
 		return false, nil
 	}
 	delete(table, topic)
-	return true, t.replace(table, t.deleted.Load().with(topic, t.store.MaxOffset()))
+	return true, t.replace(table, t.deleted.Load().with(topic, deletion{t.store.MaxOffset(), t.now().UnixMilli()}))
 }
 
 // DeleteTopic removes a topic with its messages and the groups' offsets in it.
 // Producers that may make topics on first use make it again with their next
-// message, and delayed messages that wait for it are delivered if it is there when
-// they are due. An error that does not match TopicNotExist or SystemError's system
+// message. Delayed and timed messages that wait for it are dropped when they are due,
+// also if it was made again. An error that does not match TopicNotExist or SystemError's system
 // topics says that the offsets are not removed from the disk yet: the topic is, and
 // the broker tries again.
 //

@@ -81,6 +81,9 @@ func TestDeleteTopic(t *testing.T) {
 		"counter":3,
 		"timestamp":42
 	},
+	"pocketmqDeletedAt":{
+		"orders":42
+	},
 	"pocketmqDeletedTopics":{
 		"orders":%d
 	},
@@ -235,10 +238,12 @@ func TestDeletionBehindTheLog(t *testing.T) {
 // TestDeletedTopicsFile refuses what makes no sense.
 func TestDeletedTopicsFile(t *testing.T) {
 	for text, want := range map[string]string{
-		`{"pocketmqDeletedTopics":7}`:                        "not of type object",
-		`{"pocketmqDeletedTopics":{"t":"x"}}`:                "not of type integer",
-		`{"pocketmqDeletedTopics":{"t":-1}}`:                 "not of type log offset",
-		`{"topicConfigTable":{"t":{"pocketmqMaxDepth":-1}}}`: "not of type positive integer",
+		`{"pocketmqDeletedTopics":7}`:                                     "not of type object",
+		`{"pocketmqDeletedTopics":{"t":"x"}}`:                             "not of type integer",
+		`{"pocketmqDeletedTopics":{"t":-1}}`:                              "not of type log offset",
+		`{"pocketmqDeletedAt":7}`:                                         "not of type object",
+		`{"pocketmqDeletedTopics":{"t":1},"pocketmqDeletedAt":{"t":"x"}}`: "not of type integer",
+		`{"topicConfigTable":{"t":{"pocketmqMaxDepth":-1}}}`:              "not of type positive integer",
 	} {
 		s := openStore(t, t.TempDir())
 		require.NoError(t, s.WriteConfig(topicsFile, []byte(text)))

@@ -2,16 +2,17 @@ package broker
 
 import (
 	"context"
+	"errors"
 
 	"github.com/pocketmq/pocketmq/message"
 	"github.com/pocketmq/pocketmq/protocol"
 	"github.com/pocketmq/pocketmq/store"
 )
 
-// ResetOffset writes the offsets of a group that does not run.
+// ResetOffset writes the offsets of a group, and has its consumers go on there.
 //
 // Source: RocketMQ broker/client/net/Broker2Client.java, resetOffset; there the
-// group must run, and is told.
+// group must run.
 func (b *Broker) ResetOffset(ctx context.Context, req protocol.ResetOffsetRequest) ([]protocol.QueuePosition, error) {
 	cfg, err := b.existing(req.Topic)
 	if err != nil {
@@ -31,10 +32,14 @@ func (b *Broker) ResetOffset(ctx context.Context, req protocol.ResetOffsetReques
 	if !req.Force {
 		wanted = backwards(wanted, have)
 	}
-	if err := b.offsets.put(req.Topic, req.Group, wanted); err != nil {
+	if err := b.offsets.put(req.Topic, req.Group, wanted); err != nil { // for those who start from now on
 		return nil, err
 	}
-	return b.offsets.positions(req.Topic, req.Group), b.saveNow()
+	told := b.tellReset(ctx, &req, wanted)
+	if err := b.offsets.put(req.Topic, req.Group, wanted); err != nil { // one may have committed before it was told
+		return nil, err
+	}
+	return b.offsets.positions(req.Topic, req.Group), errors.Join(b.saveNow(), told)
 }
 
 // resetTo is where a request wants the group to go on.

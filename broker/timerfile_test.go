@@ -240,6 +240,7 @@ func requireIndex(t *testing.T, x *timerIndex, all map[message.QueueOffset]timer
 		}
 	}
 	require.Equal(t, len(all), n)
+	require.Len(t, x.listFrom(dueTimer{-1, 0}, n+1), n, "claimed or not")
 	for key, n := range byKey {
 		require.Len(t, x.withKey(key), n)
 	}

@@ -3,6 +3,7 @@ package broker
 import (
 	"cmp"
 	"math"
+	"slices"
 
 	"github.com/cespare/xxhash/v2"
 
@@ -25,6 +26,7 @@ type timerIndex struct {
 	byOffset sorted[timer]
 	byDue    sorted[dueTimer] // without those that were claimed
 	byKey    sorted[keyTimer]
+	hidden   map[message.QueueOffset]timer // not in byDue, but to be listed: claimed, or see replaced
 }
 
 type dueTimer struct {
@@ -46,6 +48,7 @@ func newTimerIndex() timerIndex {
 		byKey: sorted[keyTimer]{compare: func(a, b keyTimer) int {
 			return cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(a.offset, b.offset))
 		}},
+		hidden: map[message.QueueOffset]timer{},
 	}
 }
 
@@ -61,6 +64,7 @@ func (x *timerIndex) add(t timer) {
 
 // end removes the timer at an offset, and reports whether it was there.
 func (x *timerIndex) end(offset message.QueueOffset) bool {
+	delete(x.hidden, offset)
 	t, ok := x.byOffset.remove(timer{offset: offset})
 	if ok {
 		x.byDue.remove(dueTimer{t.due, t.offset})
@@ -72,11 +76,42 @@ func (x *timerIndex) end(offset message.QueueOffset) bool {
 // claim takes a timer for who wants to end it: until unclaim, nobody else gets it.
 func (x *timerIndex) claim(t timer) bool {
 	_, ok := x.byDue.remove(dueTimer{t.due, t.offset})
+	if ok {
+		x.hidden[t.offset] = t
+	}
 	return ok
+}
+
+// replaced is end for a timer in whose stead another record waits. It is listed until
+// that was read, and end is called again.
+func (x *timerIndex) replaced(t timer) bool {
+	ok := x.end(t.offset)
+	if ok { // else the other one was read already
+		x.hidden[t.offset] = t
+	}
+	return ok
+}
+
+// listFrom returns the first of those that wait from a place on, claimed or not.
+func (x *timerIndex) listFrom(from dueTimer, most int) (found []dueTimer) {
+	for d := range x.byDue.from(from) {
+		if len(found) == most {
+			break
+		}
+		found = append(found, d)
+	}
+	for _, t := range x.hidden {
+		if d := (dueTimer{t.due, t.offset}); x.byDue.compare(d, from) >= 0 {
+			found = append(found, d)
+		}
+	}
+	slices.SortFunc(found, x.byDue.compare)
+	return found[:min(len(found), most)]
 }
 
 // unclaim gives a timer back that was claimed, unless it has ended.
 func (x *timerIndex) unclaim(t timer) {
+	delete(x.hidden, t.offset)
 	if _, ok := x.at(t.offset); ok {
 		x.byDue.add(dueTimer{t.due, t.offset})
 	}

@@ -69,7 +69,11 @@ func (b *Broker) endTimer(ctx context.Context, e timer, inner *message.MessageEx
 		b.timers.wake()
 		return err
 	}
-	b.timers.ended(e)
+	if _, ok := inner.Properties.Get(message.PropertyRealTopic); ok {
+		b.timers.replaced(e)
+	} else {
+		b.timers.ended(e)
+	}
 	b.timers.parkedAt(inner, &res)
 	return err
 }
@@ -108,7 +112,7 @@ func (t *timers) claimByID(ctx context.Context, req protocol.CancelTimerRequest)
 			}
 			return nil, err
 		}
-		if topic, _ := m.Properties.Get(message.PropertyRealTopic); m.ID() != req.ID || req.Topic != "" && topic != req.Topic {
+		if m.ID() != req.ID || req.Topic != "" && realTopic(&m) != req.Topic || t.isGone(&m) {
 			continue
 		}
 		t.mu.Lock()
@@ -147,16 +151,12 @@ func (b *Broker) ListTimers(ctx context.Context, req protocol.ListTimersRequest)
 	return resp, nil
 }
 
-// list adds timed messages to a page of at most so many.
+// list adds timed messages to a page of at most so many. What is put further on
+// meanwhile keeps its time and gets a higher offset, so that it is not missed, but
+// may come again if it shares its millisecond with the end of a page.
 func (t *timers) list(ctx context.Context, page *protocol.ListTimersResponse, most int) error {
-	var found []dueTimer
 	t.mu.Lock()
-	for d := range t.state.index.byDue.from(dueTimer{page.Next.Due, page.Next.Offset}) {
-		if len(found) == most-len(page.Timers) {
-			break
-		}
-		found = append(found, d)
-	}
+	found := t.state.index.listFrom(dueTimer{page.Next.Due, page.Next.Offset}, most-len(page.Timers))
 	t.mu.Unlock()
 	for _, d := range found {
 		page.Next = protocol.TimerPosition{Due: d.due, Offset: d.offset + 1}
@@ -167,7 +167,9 @@ func (t *timers) list(ctx context.Context, page *protocol.ListTimersResponse, mo
 		if err != nil {
 			return err
 		}
-		page.Timers = append(page.Timers, timerInfo(&m, 0, d.due))
+		if !t.isGone(&m) {
+			page.Timers = append(page.Timers, timerInfo(&m, 0, d.due))
+		}
 	}
 	if len(found) == 0 {
 		page.Next = protocol.TimerPosition{Level: 1}
@@ -214,7 +216,9 @@ func (d *delays) list(ctx context.Context, page *protocol.ListTimersResponse, mo
 		if err != nil {
 			return err
 		}
-		page.Timers = append(page.Timers, timerInfo(&m, level, d.table.DeliveryTime(level, m.StoreTimestamp)))
+		if !d.dropped.isGone(realTopic(&m), m.LogOffset) {
+			page.Timers = append(page.Timers, timerInfo(&m, level, d.table.DeliveryTime(level, m.StoreTimestamp)))
+		}
 	}
 	return nil
 }

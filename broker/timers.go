@@ -47,6 +47,7 @@ type timers struct {
 	horizon  time.Duration
 	interval time.Duration // how long what was delivered may hold the log
 	log      *slog.Logger
+	dropped  *dropped
 	arrivals
 
 	ready  chan struct{} // closed when the index is complete
@@ -74,10 +75,10 @@ type timers struct {
 	parks   int64 // of the topic
 }
 
-func openTimers(cfg Config) *timers {
+func openTimers(cfg Config, gone *dropped) *timers {
 	return &timers{
 		store: cfg.Store, put: cfg.Store.PutMessage, now: cfg.Now, horizon: cfg.TimerHorizon, interval: cfg.OffsetPersistInterval,
-		tail: timerTail, log: cfg.Logger, arrivals: newArrivals(), ready: make(chan struct{}),
+		tail: timerTail, log: cfg.Logger, dropped: gone, arrivals: newArrivals(), ready: make(chan struct{}),
 	}
 }
 
@@ -185,8 +186,8 @@ func (t *timers) deliverDue(ctx context.Context) (more bool, err error) {
 }
 
 // deliver puts a message where it was sent to. One that can not be delivered, now
-// and later, is ended as if it were cancelled, and one that can not be read is
-// passed over.
+// and later, is ended as if it were cancelled, so is one whose topic is gone, and one
+// that can not be read is passed over.
 func (t *timers) deliver(ctx context.Context, next timer) error {
 	if err := t.limitTail(ctx); err != nil {
 		return err
@@ -201,6 +202,9 @@ func (t *timers) deliver(ctx context.Context, next timer) error {
 		return err
 	}
 	inner, err := delivery(m)
+	if err == nil && t.isGone(&m) {
+		return t.drop(ctx, next, &m)
+	}
 	if err == nil {
 		err = t.putCopy(ctx, &inner, next)
 	}
@@ -208,13 +212,38 @@ func (t *timers) deliver(ctx context.Context, next timer) error {
 		return err
 	}
 	t.log.Error("timed message can not be delivered: it is ended", "offset", next.offset, "id", m.ID(), "err", err)
-	end := t.cancellation(next, &m)
-	end.NoWait = true
-	if res, err := t.put(ctx, &end); !res.Status.Stored() {
+	return t.putEnd(ctx, next, &m)
+}
+
+// drop ends a message whose topic is gone.
+func (t *timers) drop(ctx context.Context, e timer, m *message.MessageExt) error {
+	if err := t.putEnd(ctx, e, m); err != nil {
 		return err
 	}
-	t.ended(next)
+	t.dropped.note(realTopic(m))
 	return nil
+}
+
+// putEnd puts a record that ends a message, as if it were cancelled.
+func (t *timers) putEnd(ctx context.Context, e timer, m *message.MessageExt) error {
+	end := t.cancellation(e, m)
+	end.NoWait = true
+	res, err := t.put(ctx, &end)
+	if !res.Status.Stored() {
+		return err
+	}
+	t.ended(e)
+	return nil
+}
+
+// isGone reports whether the topic of a message that waits is gone.
+func (t *timers) isGone(m *message.MessageExt) bool {
+	return t.dropped.isGone(realTopic(m), m.LogOffset)
+}
+
+func realTopic(m *message.MessageExt) string {
+	topic, _ := m.Properties.Get(message.PropertyRealTopic)
+	return topic
 }
 
 // putCopy puts what is to be delivered of next.
@@ -257,6 +286,17 @@ func (t *timers) ended(e timer) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.state.index.end(e.offset) {
+		t.changes++
+	}
+	t.dirty = true
+}
+
+// replaced is ended for what waits on in another record: lists have the one until
+// follow has read the other.
+func (t *timers) replaced(e timer) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.state.index.replaced(e) {
 		t.changes++
 	}
 	t.dirty = true

@@ -146,12 +146,17 @@ func (t *timers) roll(ctx context.Context) error {
 }
 
 // rollOne puts one message further on, if it lies before a log offset. One that can
-// not be read or delivered stays where it is until it is due.
+// not be read or delivered stays where it is until it is due, and one whose topic is
+// gone is dropped.
 func (t *timers) rollOne(ctx context.Context, e timer, to message.LogOffset) (rolled bool, err error) {
 	var inner message.MessageExtBrokerInner
 	m, err := t.read(ctx, e.offset)
 	if err == nil {
 		inner, err = replacement(e, m, e.due)
+	}
+	if err == nil && t.isGone(&m) {
+		err = t.drop(ctx, e, &m)
+		return err == nil, err
 	}
 	stays := errors.Is(err, errLost) || errors.Is(err, errUndeliverable)
 	if err != nil && !stays {
@@ -168,7 +173,7 @@ func (t *timers) rollOne(ctx context.Context, e timer, to message.LogOffset) (ro
 		return false, err
 	}
 	t.rolled += int64(res.Bytes)
-	t.ended(e)
+	t.replaced(e)
 	t.parked(res.LogOffset + message.LogOffset(res.Bytes))
 	return true, nil
 }

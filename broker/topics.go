@@ -36,8 +36,10 @@ type topicTable struct {
 	doc object     // the file, with all its fields
 }
 
-// openTopics reads the table and adds what the store has and the file has not.
-func openTopics(s *store.DefaultMessageStore, now func() time.Time) (*topicTable, []protocol.TopicConfig, error) {
+// openTopics reads the table, has what was deleted elsewhere deleted here, and adds
+// what the store has and the file has not.
+func openTopics(ctx context.Context, cfg Config) (*topicTable, []protocol.TopicConfig, error) {
+	s, now := cfg.Store, cfg.Now
 	t := &topicTable{store: s, now: now, doc: object{}}
 	text, err := s.ReadConfig(topicsFile, func(b []byte) error { _, _, err := parseTopics(b); return err })
 	table, deleted := map[string]protocol.TopicConfig{}, deletedTopics{}
@@ -57,7 +59,12 @@ func openTopics(s *store.DefaultMessageStore, now func() time.Time) (*topicTable
 	t.table.Store(&table)
 	t.deleted.Store(&deleted)
 	t.limitDepths(table)
-	adopted := adopt(table, t.liveQueues())
+	gone, err := t.apply(ctx, cfg.Deletions)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", topicsFile, err)
+	}
+	logDeleted(cfg.Logger, gone)
+	adopted := adopt(*t.table.Load(), t.liveQueues())
 	if len(adopted) == 0 && !lowered {
 		return t, nil, nil
 	}
@@ -149,7 +156,8 @@ func (t *topicTable) replace(table map[string]protocol.TopicConfig, deleted dele
 		}
 		topics[name] = topicFields(fields, cfg)
 	}
-	doc["topicConfigTable"], doc[deletedField] = topics, deleted.fields()
+	doc["topicConfigTable"] = topics
+	deleted.setFields(doc)
 	if doc["dataVersion"], err = nextVersion(doc, t.now()); err != nil {
 		return err
 	}

@@ -1,7 +1,9 @@
 package broker
 
 import (
+	"cmp"
 	"context"
+	"slices"
 
 	"github.com/pocketmq/pocketmq/message"
 	"github.com/pocketmq/pocketmq/protocol"
@@ -22,7 +24,7 @@ func (b *Broker) OpenTransactions(ctx context.Context) ([]protocol.OpenTransacti
 	}
 	var open []protocol.OpenTransaction
 	for _, h := range t.copyOpen() {
-		m, err := b.store.LookMessageByOffset(ctx, h.log)
+		m, err := t.lookOpen(ctx, &h)
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
@@ -39,15 +41,41 @@ func (b *Broker) OpenTransactions(ctx context.Context) ([]protocol.OpenTransacti
 	return open, nil
 }
 
-// copyOpen is what is open now.
+// copyOpen is what is open now, by offset, also what was just rolled forward and not
+// read again.
 func (t *transactions) copyOpen() []half {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	halves := make([]half, 0, t.order.Len())
-	for e := t.order.Front(); e != nil; e = e.Next() {
-		halves = append(halves, *e.Value.(*half))
+	for off, h := range t.open {
+		read := h.place != nil || len(h.old) > 0
+		if off == h.offset && !h.done && read {
+			halves = append(halves, *h)
+		}
 	}
+	slices.SortFunc(halves, func(a, b half) int { return cmp.Compare(a.offset, b.offset) })
 	return halves
+}
+
+// lookOpen reads an open half message, of which h is a copy that may be older: where
+// it was rolled forward since, and retention has removed it, the copy is renewed.
+func (t *transactions) lookOpen(ctx context.Context, h *half) (message.MessageExt, error) {
+	for {
+		m, err := t.store.LookMessageByOffset(ctx, h.log)
+		if err == nil {
+			return m, nil
+		}
+		t.mu.Lock()
+		now := t.open[h.offset]
+		moved := now != nil && !now.done && now.log != h.log
+		if moved {
+			*h = *now
+		}
+		t.mu.Unlock()
+		if !moved {
+			return m, err
+		}
+	}
 }
 
 // ResumeTransaction puts a message that was given up back into the half topic. It

@@ -71,8 +71,10 @@ func (l *Log) append(ctx context.Context, m *message.MessageExt, c *Counter, the
 	r.LogOffset = message.LogOffset(l.end)
 	r.StoreTimestamp = l.now()
 	if l.staged != nil {
-		r.PutRecordWith(l.staged.extend(l.end, size), trailer)
-	} else if err := putRecord(l.current, l.end-l.current.Base(), &r, trailer); err != nil {
+		record := l.staged.extend(l.end, size)
+		r.PutRecordWith(record, trailer)
+		l.remember(record)
+	} else if err := l.putRecord(&r, size, trailer); err != nil {
 		return Placement{}, err
 	}
 	if queued {
@@ -107,6 +109,9 @@ func (l *Log) appendBatch(ctx context.Context, b *Batch, c *Counter, then Comple
 	} else if err := putBytes(l.current, l.end-l.current.Base(), b.records); err != nil {
 		return Placement{}, err
 	}
+	for i := range b.starts {
+		l.remember(b.record(i))
+	}
 	c.next += message.QueueOffset(len(b.starts))
 	if len(b.starts) > 1 {
 		l.batches.add(l.end, l.end+int64(size))
@@ -120,6 +125,7 @@ func (l *Log) appendBatch(ctx context.Context, b *Batch, c *Counter, then Comple
 func (l *Log) placed(queueOffset message.QueueOffset, now int64, size int, then Completion) Placement {
 	p := Placement{LogOffset: message.LogOffset(l.end), QueueOffset: queueOffset, StoreTimestamp: now, Bytes: size, group: l.staged}
 	l.end += int64(size)
+	l.bytes += int64(size)
 	if l.staged != nil {
 		l.staged.end = l.end
 		if then != nil {
@@ -136,9 +142,12 @@ func (l *Log) placed(queueOffset message.QueueOffset, now int64, size int, then 
 // allocated. A fault, which means that the file was changed from outside, is an
 // error; what was half written is behind the end and will be overwritten.
 
-func putRecord(f *segment.File, at int64, r *message.MessageExt, t message.Trailer) (err error) {
+func (l *Log) putRecord(r *message.MessageExt, size int, t message.Trailer) (err error) {
+	f := l.current
 	defer f.Catch(debug.SetPanicOnFault(true), &err)
-	r.PutRecordWith(f.Bytes()[at:], t)
+	record := f.Bytes()[l.end-f.Base():][:size]
+	r.PutRecordWith(record, t)
+	l.remember(record)
 	return nil
 }
 

@@ -66,14 +66,19 @@ func (b *Batch) LogOffsets(first message.LogOffset) []message.LogOffset {
 	return offs
 }
 
+// record is one of the records.
+func (b *Batch) record(i int) []byte {
+	end := len(b.records)
+	if i+1 < len(b.starts) {
+		end = b.starts[i+1]
+	}
+	return b.records[b.starts[i]:end]
+}
+
 // place writes number, place and time into each record.
 func (b *Batch) place(queueOffset message.QueueOffset, logOffset message.LogOffset, now int64) {
 	for i, s := range b.starts {
-		end := len(b.records)
-		if i+1 < len(b.starts) {
-			end = b.starts[i+1]
-		}
-		record := b.records[s:end]
+		record := b.record(i)
 		message.PlaceRecord(record, queueOffset+message.QueueOffset(i), logOffset+message.LogOffset(s), now)
 		if b.crc {
 			message.PutCRC32(record)

@@ -23,11 +23,24 @@ func (l *Log) Wait(ctx context.Context, p Placement, timeout time.Duration) erro
 	}
 	l.waiting.sync.Add(1)
 	defer l.waiting.sync.Add(-1)
-	t := time.NewTimer(timeout)
-	defer t.Stop()
+	began := time.Now()
 	select {
 	case <-p.group.done:
 		return p.group.err
+	case <-p.group.overdue(timeout):
+		return p.group.waitOn(ctx, timeout-time.Since(began))
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// waitOn waits for what is left of a timeout.
+func (g *group) waitOn(ctx context.Context, left time.Duration) error {
+	t := time.NewTimer(left)
+	defer t.Stop()
+	select {
+	case <-g.done:
+		return g.err
 	case <-t.C:
 		return message.ErrFlushTimeout
 	case <-ctx.Done():

@@ -2,6 +2,8 @@ package commitlog
 
 import (
 	"context"
+	"sync"
+	"time"
 )
 
 // group collects what one sync will put on disk.
@@ -14,6 +16,10 @@ type group struct {
 
 	done chan struct{} // closed after the sync, or its failure
 	err  error         // set before done is closed
+
+	watched sync.Once     // guards what follows
+	late    chan struct{} // closed when the first one who waits has waited too long
+	timer   *time.Timer   // closes late
 }
 
 // part is a run of bytes for one place in one file.
@@ -60,4 +66,18 @@ func (g *group) wait(ctx context.Context) error {
 func (g *group) finish(err error) {
 	g.err = err
 	close(g.done)
+	g.watched.Do(func() {})
+	if g.timer != nil {
+		g.timer.Stop()
+	}
+}
+
+// overdue is closed when the first caller has waited for timeout: a timer for each
+// one who waits would cost more than all else about waiting.
+func (g *group) overdue(timeout time.Duration) <-chan struct{} {
+	g.watched.Do(func() {
+		g.late = make(chan struct{})
+		g.timer = time.AfterFunc(timeout, func() { close(g.late) })
+	})
+	return g.late
 }

@@ -84,6 +84,7 @@ type Log struct {
 
 	completions *completions // nil without staging
 	batches     batchRanges
+	recent      *recent // nil when nobody follows
 
 	flushing sync.Mutex                // held by the one Flush that works; taken before mu
 	syncing  atomic.Pointer[time.Time] // when the Flush under way began; nil when none is
@@ -99,6 +100,7 @@ type Log struct {
 	failed   error         // the sync that failed
 	closed   bool
 	messages int64 // placed since Start
+	bytes    int64 // of their records
 	taken    int64 // of them, those that the last sync was to take along
 
 	damageMu sync.Mutex
@@ -124,6 +126,9 @@ const (
 	// aheadWindow is how much stays ready before a fast writer, about 30 ms of
 	// messages at 1 GB/s; no more than one file.
 	aheadWindow = 32 << 20
+	// stagedWindow is that with staging. What is filled with zeros in it goes to disk
+	// with the next sync, so with more of it the slowest puts wait longer.
+	stagedWindow = 256 << 10
 )
 
 // Start makes the log ready for appends after its end, which Recover found.
@@ -135,7 +140,11 @@ func (l *Log) Start(end message.LogOffset, lastTime int64) {
 		l.staged = newGroup(l.size, nil)
 		l.completions = startCompletions(&l.durable, l.cfg.SyncTimeout)
 	}
-	l.ahead = l.files.StartAhead(l.end, segment.AheadConfig{Window: min(aheadWindow, l.size), Populate: !l.cfg.Staged, Permit: l.cfg.Permit})
+	ahead := segment.AheadConfig{Window: min(aheadWindow, l.size), Populate: true, Permit: l.cfg.Permit}
+	if l.cfg.Staged {
+		ahead.Window, ahead.Populate, ahead.Zeros = min(stagedWindow, l.size), false, true
+	}
+	l.ahead = l.files.StartAhead(l.end, ahead)
 }
 
 // Files is the number of files.
@@ -262,6 +271,14 @@ type Counter struct{ next message.QueueOffset }
 
 // NewCounter returns a counter whose next message gets the number next.
 func NewCounter(next message.QueueOffset) *Counter { return &Counter{next} }
+
+// Placed is how many messages were placed since Start, and the bytes of their
+// records.
+func (l *Log) Placed() (messages, bytes int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.messages, l.bytes
+}
 
 // now is the store timestamp for the next record: it never decreases along the
 // log, whatever the clock does.

@@ -61,6 +61,18 @@ type Config struct {
 	// could not be passed, and why. Called from the dispatcher's goroutine.
 	Failed func(message.LogOffset, error)
 
+	// Follower, if not nil, is another Dispatcher of the same log. As long as it is
+	// where this one is, it is given each record that this one has dispatched, so
+	// that the log is read once; when it is elsewhere, its sinks fail, or would
+	// have to wait, it goes its own way and holds up nobody. Close the follower
+	// first.
+	Follower *Dispatcher
+
+	// Try is what a Follower gives its records to in the goroutine of the other one:
+	// it does what its sinks do, unless it would have to wait for a disk or a lock;
+	// then it reports that it has not taken the record.
+	Try func(*message.DispatchRequest) (taken bool, err error)
+
 	// Passed, if not nil, is told each time that Position has moved past records:
 	// how many, at most 128, and when the first of them was stored, in ms. Called
 	// from the dispatcher's goroutine. It must not panic.
@@ -78,10 +90,16 @@ type Dispatcher struct {
 
 	_        [64]byte     // what the writer reads for each record is apart from what is written for each
 	position atomic.Int64 // end of what was dispatched, as far as told
-	next     int64        // end of what was dispatched; of the goroutine
-	taken    int          // records since position was told; of the goroutine
-	stored   int64        // when the first of them was stored, ms; of the goroutine
 	_        [64]byte
+
+	leader atomic.Pointer[Dispatcher] // nil if there is none
+	stuck  atomic.Bool                // the last attempt failed
+
+	turn    sync.Mutex // held by who dispatches: the goroutine in a round, or that of the leader; guards what follows
+	next    int64      // end of what was dispatched
+	taken   int        // records since position was told
+	stored  int64      // when the first of them was stored, ms
+	leading bool       // the follower's turn is held, too
 
 	timer    *time.Timer // of the goroutine
 	stop     chan struct{}
@@ -115,6 +133,9 @@ func Start(cfg Config) *Dispatcher {
 	d.visit = d.dispatch
 	d.next = int64(cfg.From)
 	d.position.Store(d.next)
+	if cfg.Follower != nil {
+		cfg.Follower.leader.Store(d)
+	}
 	go d.run()
 	return d
 }
@@ -211,6 +232,8 @@ func (d *Dispatcher) Close() error {
 		close(d.stop)
 	})
 	<-d.done
+	d.turn.Lock()   // a leader may be at work
+	d.turn.Unlock() //nolint:staticcheck // from here on it finds that this one is stopping
 	d.mu.Lock()
 	d.closed = true
 	d.mu.Unlock()
@@ -256,12 +279,12 @@ func (d *Dispatcher) await(pause time.Duration) bool {
 	case !d.sleep(gather):
 		return false
 	}
-	if d.Lag() > 0 {
+	if d.wanted() {
 		return true
 	}
 	d.idle.Store(true)
 	defer d.idle.Store(false)
-	if d.Lag() > 0 { // it came before idle was seen
+	if d.wanted() { // it came before idle was seen
 		return true
 	}
 	select {
@@ -288,15 +311,18 @@ func (d *Dispatcher) sleep(pause time.Duration) bool {
 // round dispatches up to the source's end of now. A panic in a sink is an error
 // like any other: the goroutine lives on, and the position stays.
 func (d *Dispatcher) round() (err error) {
+	d.turn.Lock()
+	defer d.turn.Unlock()
 	d.attempt.Add(1)
+	d.lead()
+	defer d.release()
 	defer func() {
 		if r := recover(); r != nil {
-			err = fmt.Errorf("dispatcher: panic: %v\n%s", r, debug.Stack())
+			err = panicked(r)
 		}
+		d.stuck.Store(err != nil)
 		d.tell()
-		if err != nil && !errors.Is(err, message.ErrClosed) && d.cfg.Failed != nil {
-			d.cfg.Failed(d.Position(), err)
-		}
+		d.report(err)
 	}()
 	from, to := d.Position(), d.cfg.Source.End()
 	if from >= to {
@@ -304,16 +330,38 @@ func (d *Dispatcher) round() (err error) {
 	}
 	_, err = d.cfg.Source.Scan(from, to, d.visit)
 	if err == nil {
-		d.next = int64(to) // past a blank at the end of a file, too
+		d.move(int64(to)) // past a blank at the end of a file, too
 	}
 	return err
+}
+
+func panicked(r any) error { return fmt.Errorf("dispatcher: panic: %v\n%s", r, debug.Stack()) }
+
+func (d *Dispatcher) report(err error) {
+	if err != nil && !errors.Is(err, message.ErrClosed) && d.cfg.Failed != nil {
+		d.cfg.Failed(d.Position(), err)
+	}
 }
 
 // untold is the most records that position may lag behind.
 const untold = 128
 
-// dispatch gives one record to every sink.
+// dispatch gives one record to every sink, and to the follower.
 func (d *Dispatcher) dispatch(r *message.DispatchRequest) error {
+	if err := d.give(r); err != nil {
+		return err
+	}
+	end := int64(r.LogOffset()) + int64(r.Size())
+	if d.leading {
+		d.cfg.Follower.follow(d.next, r)
+	}
+	d.next = end
+	d.count(r)
+	return nil
+}
+
+// give gives one record to every sink.
+func (d *Dispatcher) give(r *message.DispatchRequest) error {
 	if d.stopping.Load() {
 		return message.ErrClosed
 	}
@@ -322,7 +370,11 @@ func (d *Dispatcher) dispatch(r *message.DispatchRequest) error {
 			return err
 		}
 	}
-	d.next = int64(r.LogOffset()) + int64(r.Size())
+	return nil
+}
+
+// count counts a record that next is behind.
+func (d *Dispatcher) count(r *message.DispatchRequest) {
 	if d.taken == 0 {
 		d.stored = r.StoreTimestamp()
 	}
@@ -330,7 +382,6 @@ func (d *Dispatcher) dispatch(r *message.DispatchRequest) error {
 	if d.taken >= untold || d.waiting.Load() > 0 {
 		d.tell()
 	}
-	return nil
 }
 
 // tell publishes the position, and answers who waited for it.

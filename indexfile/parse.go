@@ -31,14 +31,18 @@ func ParseEntry(b []byte) Entry {
 	return Entry{Hash: e.hash, LogOffset: e.offset, Seconds: e.diff, Prev: e.prev}
 }
 
+// TopicHash is what the hashes of a topic's keys begin with, for AppendKeyHashes.
+func TopicHash(topic []byte) int32 { return topicHash(topic) }
+
 // AppendKeyHashes appends the hashes under which Put enters a record, one for
-// each entry, in their order; m are the marks of v. A record that was rolled back has none.
-func AppendKeyHashes(dst []int32, v message.View, m message.Marks) []int32 {
+// each entry, in their order; topic is the TopicHash of its topic, and m are its
+// marks. A record that was rolled back has none.
+func AppendKeyHashes(dst []int32, topic int32, v message.View, m *message.Marks) []int32 {
 	if v.SysFlag().Transaction() == message.TransactionRollback {
 		return dst
 	}
-	topic := topicHash(v.Topic())
-	ks := keysOf(m)
+	var ks keys // keysOf would copy the marks
+	ks.unique, ks.rest = m.UniqueKey, m.Keys
 	for key := ks.next(); key != nil; key = ks.next() {
 		dst = append(dst, keyHash(topic, key))
 	}

@@ -1,6 +1,7 @@
 package indexfile
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"slices"
@@ -24,6 +25,25 @@ import (
 func (x *Index) Put(r *message.DispatchRequest) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	return x.put(r)
+}
+
+// TryPut is Put where no file has to be made and nobody else is at work on the
+// index; else it does nothing and returns false.
+func (x *Index) TryPut(r *message.DispatchRequest) (done bool, err error) {
+	if !x.mu.TryLock() {
+		return false, nil
+	}
+	defer x.mu.Unlock()
+	most := int32(2 + bytes.Count(r.Keys, space)) // the unique key, and one more than there are spaces
+	if x.writes == nil || x.writes.entries-x.writes.count.Load() <= most {
+		return false, nil
+	}
+	return true, x.put(r)
+}
+
+// put does the work of Put. The caller holds mu.
+func (x *Index) put(r *message.DispatchRequest) error {
 	if x.closed.Load() {
 		return fmt.Errorf("index: %w", message.ErrClosed)
 	}

@@ -21,16 +21,19 @@ import (
 // first record of one begins is known when the stretch before it has been gone
 // through, from size to size, which is quick: then its records are checked, while
 // they are still close to the processor. The walk takes the stretches in order, and
-// instead of waiting for one it does the next itself. The buffers go round, so the
-// memory needed is that of a few stretches.
+// instead of waiting for one it does the next itself. The stretches go round, so the
+// memory needed is that of a few of them. Their bytes are gone by then, but for a walk
+// that wants Views: two buffers that are always the same stay in the caches.
 type ahead struct {
 	files []File
-	keys  bool // whether key hashes are wanted
+	want  want
 
 	running bool
 	current *stretch
 	next    int   // of current's records
 	endedAt int64 // where it found nothing it knows
+
+	own buffer // of the walk's goroutine
 
 	all   [stretches]*stretch
 	free  chan *stretch
@@ -54,6 +57,12 @@ const (
 	stretches    = 8
 )
 
+// want is what a walk looks at of records.
+type want struct {
+	views bool // itself, and not only facts
+	keys  bool // hashes of keys
+}
+
 // stretch is a piece of the log.
 type stretch struct {
 	file     File
@@ -61,15 +70,22 @@ type stretch struct {
 	begin    <-chan beginning
 	follow   chan<- beginning
 
-	open *os.File
-	path string // of the open one
+	*buffer        // that holds its bytes from pos on
+	views   buffer // for Views
 
-	buf     []byte // from pos on
-	start   int    // of the first record that begins here, in buf
-	ends    []int  // of these records, in buf
+	start   int   // of the first record that begins here, in buf
+	ends    []int // of these records, in buf
 	checked []checked
 	hashes  []int32 // of keys, those of all records
+	topics  []byte  // that records have
 	done    chan struct{}
+}
+
+// buffer is part of a log file.
+type buffer struct {
+	buf  []byte
+	open *os.File
+	path string // of the open one
 }
 
 // beginning says where the first record at or behind a place begins.
@@ -81,8 +97,9 @@ type beginning struct {
 // checked is a record as the workers have seen it. The walk need not look into
 // the record, which lies in another processor's cache.
 type checked struct {
-	view  message.View
+	view  message.View // where wanted
 	pos   int64
+	size  int64
 	sound bool // whole, at its own place, with a body that matches
 	facts
 }
@@ -91,6 +108,7 @@ type checked struct {
 type facts struct {
 	stored      int64 // StoreTimestamp
 	queueOffset int64
+	topic       []byte
 	queueID     int32
 	flag        message.SysFlag
 	tags        int64   // tags code
@@ -101,19 +119,19 @@ type facts struct {
 	sameQueue bool
 }
 
-// factsOf are those of a record; the hashes of its keys are appended to hashes.
-func factsOf(v message.View, hashes []int32, keys bool) (facts, []int32) {
+// of takes what is in the header of a record.
+func (f *facts) of(v message.View, m *message.Marks) {
+	f.stored, f.queueOffset, f.queueID, f.flag = v.StoreTimestamp(), int64(v.QueueOffset()), v.QueueID(), v.SysFlag()
+	f.tags = delays.TagsCodeOf(v, m)
+}
+
+// factsOf are those of a record.
+func factsOf(v message.View) facts {
 	m := v.Marks()
-	f := facts{
-		stored: v.StoreTimestamp(), queueOffset: int64(v.QueueOffset()), queueID: v.QueueID(), flag: v.SysFlag(),
-		tags: delays.TagsCodeOf(v, m),
-	}
-	if keys {
-		n := len(hashes)
-		hashes = indexfile.AppendKeyHashes(hashes, v, m)
-		f.hashes = hashes[n:len(hashes):len(hashes)]
-	}
-	return f, hashes
+	f := facts{topic: v.Topic()}
+	f.of(v, &m)
+	f.hashes = indexfile.AppendKeyHashes(nil, indexfile.TopicHash(f.topic), v, &m)
+	return f
 }
 
 // at returns the record at pos, false if it is not sound, or no record. What it
@@ -176,14 +194,17 @@ func (a *ahead) close() {
 	}
 	close(a.stop)
 	a.ended.Wait()
+	a.own.close()
 	for _, s := range a.all {
-		s.close()
+		s.views.close()
 	}
 	a.running, a.current, a.next, a.order = false, nil, 0, nil
 }
 
 // work does stretches until there are no more.
 func (a *ahead) work() {
+	var own buffer
+	defer own.close()
 	for {
 		select {
 		case s := <-a.free:
@@ -191,7 +212,7 @@ func (a *ahead) work() {
 				a.free <- s
 				return
 			}
-			s.fill(a.keys)
+			s.fill(&own, a.want)
 		case <-a.stop:
 			return
 		}
@@ -207,7 +228,7 @@ func (a *ahead) advance() bool {
 		s := a.oldest()
 		if more && mine != nil && (s == nil || !s.isDone()) {
 			if more = a.claim(mine); more {
-				mine.fill(a.keys)
+				mine.fill(&a.own, a.want)
 				mine = nil
 			}
 			continue
@@ -270,7 +291,7 @@ func (a *ahead) claim(s *stretch) bool {
 	follow := make(chan beginning, 1)
 	s.file, s.pos, s.end = f, a.pos, min(a.pos+int64(a.size), f.End())
 	s.begin, s.follow, s.done = a.begin, follow, make(chan struct{})
-	s.buf, s.ends, s.checked, s.hashes = s.buf[:0], s.ends[:0], s.checked[:0], s.hashes[:0]
+	s.ends, s.checked, s.hashes, s.topics = s.ends[:0], s.checked[:0], s.hashes[:0], s.topics[:0]
 	a.order = append(a.order, s)
 	a.pos, a.begin = s.end, follow
 	a.size = min(2*a.size, stretchMax)
@@ -278,12 +299,15 @@ func (a *ahead) claim(s *stretch) bool {
 }
 
 // fill reads and checks the records that begin in the stretch, and says where the
-// next one begins.
-func (s *stretch) fill(keys bool) {
+// next one begins. The buffer is that of the goroutine.
+func (s *stretch) fill(b *buffer, want want) {
 	defer close(s.done)
-	next := s.read()
-	s.follow <- next
-	s.check(keys)
+	if want.views {
+		b = &s.views
+	}
+	s.buffer, b.buf = b, b.buf[:0]
+	s.follow <- s.read()
+	s.check(want)
 }
 
 // read finds the records that begin in the stretch. Where it can not read it knows
@@ -312,13 +336,8 @@ func (s *stretch) read() (next beginning) {
 
 // load makes buf reach to the log offset end, as far as the file does.
 func (s *stretch) load(end int64) error {
-	if s.path != s.file.Path {
-		s.close()
-		f, err := os.Open(s.file.Path)
-		if err != nil {
-			return err
-		}
-		s.open, s.path = f, s.file.Path
+	if err := s.use(s.file.Path); err != nil {
+		return err
 	}
 	have, want := len(s.buf), int(min(end, s.file.End())-s.pos)
 	s.buf = slices.Grow(s.buf, want-have)[:want]
@@ -330,11 +349,25 @@ func (s *stretch) load(end int64) error {
 	return err
 }
 
-func (s *stretch) close() {
-	if s.open != nil {
-		_ = s.open.Close()
+// use makes the file the open one.
+func (b *buffer) use(path string) error {
+	if b.path == path {
+		return nil
 	}
-	s.open, s.path = nil, ""
+	b.close()
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	b.open, b.path = f, path
+	return nil
+}
+
+func (b *buffer) close() {
+	if b.open != nil {
+		_ = b.open.Close()
+	}
+	b.open, b.path = nil, ""
 }
 
 // hop goes from record to record, from the one at pos to the first that begins
@@ -367,20 +400,46 @@ func (s *stretch) hop(pos int64) beginning {
 }
 
 // check looks at the records, up to the first that is not sound.
-func (s *stretch) check(keys bool) {
+func (s *stretch) check(want want) {
+	s.checked = slices.Grow(s.checked, len(s.ends))[:len(s.ends)]
+	var m message.Marks
+	before := &checked{}
+	topic := int32(0) // TopicHash of the record before
 	at := s.start
-	var before message.View
 	for i, end := range s.ends {
 		v, kind, _ := message.ReadRecord(s.buf[at:end])
-		pos := s.pos + int64(at)
-		if kind != message.KindRecord || int64(v.LogOffset()) != pos || v.Check() != nil {
-			s.checked = append(s.checked, checked{})
+		c := &s.checked[i]
+		c.pos, c.size = s.pos+int64(at), int64(end-at)
+		c.sound = kind == message.KindRecord && int64(v.LogOffset()) == c.pos && v.Check() == nil
+		if !c.sound {
+			s.checked = s.checked[:i+1]
 			return
 		}
-		c := checked{view: v, pos: pos, sound: true}
-		c.facts, s.hashes = factsOf(v, s.hashes, keys)
-		c.sameQueue = i > 0 && c.queueID == s.checked[i-1].queueID && bytes.Equal(v.Topic(), before.Topic())
-		s.checked = append(s.checked, c)
-		before, at = v, end
+		m.Read(v)
+		c.of(v, &m)
+		sameTopic := i > 0 && bytes.Equal(v.Topic(), before.topic)
+		if sameTopic {
+			c.topic = before.topic
+		} else {
+			c.topic = s.keep(v.Topic())
+			topic = indexfile.TopicHash(c.topic)
+		}
+		c.sameQueue = sameTopic && c.queueID == before.queueID
+		if want.keys {
+			n := len(s.hashes)
+			s.hashes = indexfile.AppendKeyHashes(s.hashes, topic, v, &m)
+			c.hashes = s.hashes[n:len(s.hashes):len(s.hashes)]
+		}
+		if want.views {
+			c.view = v
+		}
+		before, at = c, end
 	}
+}
+
+// keep copies a topic.
+func (s *stretch) keep(topic []byte) []byte {
+	n := len(s.topics)
+	s.topics = append(s.topics, topic...)
+	return s.topics[n:len(s.topics):len(s.topics)]
 }

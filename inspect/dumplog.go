@@ -21,7 +21,7 @@ func (d *dumper) log() error {
 	if base > 1<<62 { // no log is that long
 		return d.rest(0)
 	}
-	w := newWalk(newLogReader(filepath.Dir(d.path), []File{{d.path, base, d.size}}, logChunk), false)
+	w := newWalk(newLogReader(filepath.Dir(d.path), []File{{d.path, base, d.size}}, logChunk), want{views: true})
 	w.whole = true
 	defer w.close()
 	for {

@@ -13,6 +13,8 @@ const FillerTopic = "POCKETMQ_FILLER"
 // read. It is of a transaction that was rolled back, so neither RocketMQ nor
 // PocketMQ puts it into a queue or the index; its topic is FillerTopic, or the
 // start of it where there was no room.
-func IsFiller(v message.View) bool {
-	return v.SysFlag().Transaction() == message.TransactionRollback && strings.HasPrefix(FillerTopic, string(v.Topic()))
+func IsFiller(v message.View) bool { return isFiller(v.SysFlag(), v.Topic()) }
+
+func isFiller(flag message.SysFlag, topic []byte) bool {
+	return flag.Transaction() == message.TransactionRollback && strings.HasPrefix(FillerTopic, string(topic))
 }

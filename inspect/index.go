@@ -28,6 +28,11 @@ type indexFile struct {
 	header indexfile.Header
 }
 
+// seconds is what an entry of the file has for a store time.
+func (f *indexFile) seconds(stored int64) int32 {
+	return int32(min(max(0, (stored-f.header.BeginTimestamp)/1000), math.MaxInt32))
+}
+
 // indexFiles lists the files of an index, oldest first, and what does not belong
 // there. RocketMQ takes every name that is an integer for an index file.
 func indexFiles(dir string) (files []indexFile, foreign []string, err error) {

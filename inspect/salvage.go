@@ -123,7 +123,7 @@ func (s *salvage) run(dir string) error {
 	if s.log, _, err = openLog(dir, logChunk); err != nil {
 		return err
 	}
-	s.walk = newWalk(s.log, false)
+	s.walk = newWalk(s.log, want{views: true})
 	if s.walk.trusted, err = dispatched(s.log, all); err != nil {
 		return err
 	}

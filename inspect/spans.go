@@ -23,7 +23,7 @@ func Log(dir string) iter.Seq2[message.View, error] {
 			yield(message.View{}, err)
 			return
 		}
-		w := newWalk(log, false)
+		w := newWalk(log, want{views: true})
 		defer w.close()
 		for {
 			it, ok, err := w.next()

@@ -64,25 +64,24 @@ func (v *verifier) reportRecord(s Severity, k FindingKind, it *item, format stri
 }
 
 func (v *verifier) verifyRecord(it *item, before int64) error {
-	r := &it.view
 	v.sum.Records++
 	if it.damage != nil {
 		kind := RecordBody
 		if it.sum {
 			kind = RecordSum
 		}
-		v.reportRecord(Error, kind, it, "message %d of queue %s/%d: %v", r.QueueOffset(), r.Topic(), r.QueueID(), it.damage)
+		v.reportRecord(Error, kind, it, "message %d of queue %s/%d: %v", it.queueOffset, it.topic, it.queueID, it.damage)
 	}
 	if it.stored < before {
 		v.reportRecord(Note, RecordTime, it, "message %d of queue %s/%d was stored at %d ms, the one before at %d",
-			r.QueueOffset(), r.Topic(), r.QueueID(), it.stored, before)
+			it.queueOffset, it.topic, it.queueID, it.stored, before)
 	}
 	if err := v.verifyKeys(it); err != nil {
 		return err
 	}
 	if !it.flag.Queued() {
 		v.last = nil
-		if IsFiller(*r) {
+		if isFiller(it.flag, it.topic) {
 			v.sum.Fillers++
 			v.damages++ // messages may be missing, and are known to be
 		}
@@ -105,17 +104,15 @@ func (v *verifier) numberingOf(it *item) *numbering {
 }
 
 func (v *verifier) findNumbering(it *item) *numbering {
-	r := &it.view
-	topic := r.Topic()
-	recent := &v.recent[place(topic, r.QueueID())%len(v.recent)]
-	if n := *recent; n != nil && n.key.id == r.QueueID() && n.key.topic == string(topic) {
+	recent := &v.recent[place(it.topic, it.queueID)%len(v.recent)]
+	if n := *recent; n != nil && n.key.id == it.queueID && n.key.topic == string(it.topic) {
 		return n
 	}
-	n := v.numbers[queueKey{string(topic), r.QueueID()}]
+	n := v.numbers[queueKey{string(it.topic), it.queueID}]
 	if n == nil {
-		key := queueKey{string(r.Topic()), r.QueueID()}
-		if !key.possible() || r.QueueOffset() < 0 {
-			v.reportRecord(Error, Numbering, it, "message %d of queue %q/%d is in no queue that there can be", r.QueueOffset(), key.topic, key.id)
+		key := queueKey{string(it.topic), it.queueID}
+		if !key.possible() || it.queueOffset < 0 {
+			v.reportRecord(Error, Numbering, it, "message %d of queue %q/%d is in no queue that there can be", it.queueOffset, key.topic, key.id)
 			return nil
 		}
 		n = &numbering{key: key}
@@ -180,7 +177,7 @@ func (n *numbering) blanks(from, to int64) bool {
 // leadsTo reports whether the unit of message off is that of the record.
 func (n *numbering) leadsTo(off int64, it *item) bool {
 	u, ok, err := n.unit(off)
-	return err == nil && ok && int64(u.LogOffset) == it.pos && int(u.Size) == it.view.Size()
+	return err == nil && ok && int64(u.LogOffset) == it.pos && int64(u.Size) == it.to-it.pos
 }
 
 // findUnit looks whether the record has its unit. What is wrong with a unit is
@@ -192,7 +189,7 @@ func (v *verifier) findUnit(n *numbering, it *item) error {
 		return err
 	}
 	switch {
-	case ok && u == (consumequeue.Unit{LogOffset: message.LogOffset(it.pos), Size: int32(it.view.Size()), TagsCode: it.tags}):
+	case ok && u == (consumequeue.Unit{LogOffset: message.LogOffset(it.pos), Size: int32(it.to - it.pos), TagsCode: it.tags}):
 		n.see(off)
 		v.endMissing(n)
 	case ok && !u.IsBlank(), n.hasPlace(off), n.retired(off), !v.dispatched(n, it.to):

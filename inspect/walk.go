@@ -27,8 +27,8 @@ type walk struct {
 	tail error
 }
 
-func newWalk(log *logReader, keys bool) walk {
-	w := walk{log: log, ahead: &ahead{files: log.files, keys: keys, endedAt: -1}}
+func newWalk(log *logReader, want want) walk {
+	w := walk{log: log, ahead: &ahead{files: log.files, want: want, endedAt: -1}}
 	if len(log.files) > 0 {
 		w.pos = log.files[0].Base
 	}
@@ -49,14 +49,15 @@ func (w *walk) close() {
 type item struct {
 	pos  int64
 	kind message.Kind // a record, a blank, or damaged
-	// view is a record; damage, when not nil, says why nothing in [pos, to) can be
-	// read, or with a record that one of its checksums is not that of its bytes.
-	view   message.View
+	// view is a record; a walk that does not want views may leave it out.
+	view message.View
+	// damage, when not nil, says why nothing in [pos, to) can be read, or with a
+	// record that one of its checksums is not that of its bytes.
 	damage error
 	sum    bool // the checksum of the whole record is wrong, not that of the body
 	to     int64
 	blank  int32 // for a blank: how many bytes it says are left in the file
-	facts        // of a record
+	*facts       // of a record
 }
 
 // next returns the next item, false at the end of the log. An error is of a
@@ -78,8 +79,8 @@ func (w *walk) next() (*item, bool, error) {
 func (w *walk) step() (*item, bool, error) {
 	if w.ahead != nil {
 		if c, ok := w.ahead.at(w.pos); ok {
-			to := w.pos + int64(c.view.Size())
-			w.current = item{pos: w.pos, kind: message.KindRecord, view: c.view, to: to, facts: c.facts}
+			to := w.pos + c.size
+			w.current = item{pos: w.pos, kind: message.KindRecord, view: c.view, to: to, facts: &c.facts}
 			w.pos, w.lastTime = to, c.stored
 			return &w.current, true, nil
 		}
@@ -180,7 +181,8 @@ func (w *walk) look() (item, error) {
 			it.damage = v.CheckCRC32()
 			it.sum = it.damage != nil
 		}
-		it.facts, _ = factsOf(v, nil, true)
+		f := factsOf(v)
+		it.facts = &f
 	case message.KindBlank:
 		b, err := w.log.from(w.pos, message.BlankSize)
 		if err != nil {

@@ -89,10 +89,13 @@ func (d DelayLevels) Park(m MessageExtBrokerInner) (MessageExtBrokerInner, error
 // number (which Park never writes) counts as one without a level.
 //
 // Source: RocketMQ store/CommitLog.java, checkMessageAndReturnSize.
-func (d DelayLevels) TagsCode(v View) int64 { return d.TagsCodeOf(v, v.Marks()) }
+func (d DelayLevels) TagsCode(v View) int64 {
+	m := v.Marks()
+	return d.TagsCodeOf(v, &m)
+}
 
 // TagsCodeOf is TagsCode by the marks of the record.
-func (d DelayLevels) TagsCodeOf(v View, m Marks) int64 {
+func (d DelayLevels) TagsCodeOf(v View, m *Marks) int64 {
 	if string(v.Topic()) == ScheduleTopic {
 		level, err := d.Level(Properties(bytesString(v.Properties())))
 		if err == nil && level > 0 {
@@ -114,5 +117,5 @@ type DispatchRequest struct {
 // Request is the dispatch request of a record.
 func (d DelayLevels) Request(v View) DispatchRequest {
 	m := v.Marks()
-	return DispatchRequest{View: v, Marks: m, TagsCode: d.TagsCodeOf(v, m)}
+	return DispatchRequest{View: v, Marks: m, TagsCode: d.TagsCodeOf(v, &m)}
 }

@@ -14,21 +14,39 @@ func JavaHash[T string | []byte](s T) int32 { return JavaHashFrom(0, s) }
 // JavaHashFrom is the hash code of a text that begins with one of hash code h and
 // goes on with s.
 func JavaHashFrom[T string | []byte](h int32, s T) int32 {
-	i := 0
-	for ; i+4 <= len(s); i += 4 { // four at once: each step waits for the one before
-		a, b, c, d := s[i], s[i+1], s[i+2], s[i+3]
-		if a|b|c|d >= utf8.RuneSelf {
+	for ; len(s) >= 8; s = s[8:] { // eight at once: each step waits for the one before
+		w := uint64(s[0])<<56 | uint64(s[1])<<48 | uint64(s[2])<<40 | uint64(s[3])<<32 |
+			uint64(s[4])<<24 | uint64(s[5])<<16 | uint64(s[6])<<8 | uint64(s[7])
+		if w&0x8080_8080_8080_8080 != 0 {
 			break
 		}
-		h = 31*31*31*31*h + 31*31*31*int32(a) + 31*31*int32(b) + 31*int32(c) + int32(d)
+		h = int32(pow8*uint32(h) + javaHash8(w))
 	}
-	for ; i < len(s); i++ {
+	for i := range len(s) {
 		if s[i] >= utf8.RuneSelf {
 			return javaHashUnits(h, []byte(s[i:]))
 		}
 		h = 31*h + int32(s[i])
 	}
 	return h
+}
+
+// Powers of 31, as far as 32 bits hold them.
+const (
+	pow2 = 31 * 31
+	pow4 = pow2 * pow2
+	pow8 = pow4 * pow4 % (1 << 32)
+)
+
+// javaHash8 is the hash code of eight ASCII characters, the first one in the top
+// byte. A multiplication works on neighbours in all of the word at once: they
+// become hash codes of two characters in 16 bits, then of four in 32 bits, and none
+// is too large for its place.
+func javaHash8(w uint64) uint32 {
+	const bytes, halves = 0x00FF_00FF_00FF_00FF, 0x0000_FFFF_0000_FFFF
+	w = 31*(w>>8&bytes) + w&bytes
+	w = pow2*(w>>16&halves) + w&halves
+	return pow4*uint32(w>>32) + uint32(w)
 }
 
 // javaHashUnits goes on from h with text that is not all ASCII.

@@ -1,7 +1,9 @@
 package message
 
 import (
+	"strings"
 	"testing"
+	"unicode/utf16"
 
 	"github.com/stretchr/testify/require"
 )
@@ -49,6 +51,30 @@ func TestJavaHashIsJavas(t *testing.T) {
 		require.Equal(t, int64(want), TagsCode(s), "%q", s)
 	}
 	require.Zero(t, TagsCode([]byte(nil)))
+}
+
+// TestJavaHashTakesTextsOfEveryLength compares it with the definition, unit by unit:
+// for texts of the lowest and the highest characters that go eight at once, and with
+// one that does not at each place.
+func TestJavaHashTakesTextsOfEveryLength(t *testing.T) {
+	definition := func(h int32, s string) int32 {
+		for _, unit := range utf16.Encode([]rune(s)) {
+			h = 31*h + int32(unit)
+		}
+		return h
+	}
+	for n := range 40 {
+		for _, s := range []string{strings.Repeat("\x00", n), strings.Repeat("\x7f", n), strings.Repeat("9aZ~ #", n)[:n]} {
+			for _, h := range []int32{0, 1, -1, 1 << 30, -1 << 31} {
+				require.Equal(t, definition(h, s), JavaHashFrom(h, s), "%d, %q", h, s)
+				require.Equal(t, definition(h, s), JavaHashFrom(h, []byte(s)), "%d, %q", h, s)
+				for i := range n {
+					mixed := s[:i] + "\u00e9" + s[i:]
+					require.Equal(t, definition(h, mixed), JavaHashFrom(h, mixed), "%d, %q", h, mixed)
+				}
+			}
+		}
+	}
 }
 
 func TestTagsCodeIsSignExtended(t *testing.T) {

@@ -33,6 +33,15 @@ func TestMarksAreProperties(t *testing.T) {
 	}
 }
 
+// TestMarksOfManyRecords reads the marks of one record after another.
+func TestMarksOfManyRecords(t *testing.T) {
+	var m Marks
+	m.Read(recordWith(t, "KEYS\x01a\x02TAGS\x01t\x02UNIQ_KEY\x01u"))
+	require.Equal(t, Marks{UniqueKey: []byte("u"), Keys: []byte("a"), Tags: []byte("t")}, m)
+	m.Read(recordWith(t, "TAGS\x01b"))
+	require.Equal(t, Marks{Tags: []byte("b")}, m, "nothing is left of the record before")
+}
+
 // FuzzMarks compares the one pass with a search for each.
 func FuzzMarks(f *testing.F) {
 	f.Add("KEYS\x01a\x02TAGS\x01b\x02UNIQ_KEY\x01c")

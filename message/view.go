@@ -8,13 +8,25 @@ import (
 // View is a record where it lies: in a mapped file or a buffer. It is valid as
 // long as those bytes are; every slice it returns lies inside them. A View from
 // ReadRecord is consistent in itself, and its methods never panic.
+//
+// It is four words long, so that compilers keep it in registers: a larger struct is
+// copied for each call of a method.
 type View struct {
-	raw        []byte // exactly the record
-	storeTime  int    // position of storeTimestamp: what follows bornHost
-	tail       int    // position of reconsumeTimes: what follows storeHost
-	topicStart int
-	topicEnd   int
+	raw []byte // exactly the record, or its outline
+	at  places
 }
+
+// places are positions in a record that differ from record to record.
+type places struct {
+	topic       int32
+	topicLength uint8
+	storeTime   uint8 // storeTimestamp: what follows bornHost
+	tail        uint8 // reconsumeTimes: what follows storeHost
+	outline     bool  // see ReadOutline
+}
+
+// tail is behind storeHost.
+var _ = uint8(offBornHost + hostWidthV6 + relStoreHost + hostWidthV6)
 
 // ReadRecord reads what lies at the start of b, which goes on to the end of the
 // readable part of the file. The error is nil exactly for KindRecord,
@@ -56,29 +68,27 @@ func ReadRecord(b []byte) (View, Kind, error) {
 // viewOf finds the variable parts; raw has at least MinRecordSize bytes.
 func viewOf(raw []byte) (View, error) {
 	flag := SysFlag(binary.BigEndian.Uint32(raw[offSysFlag:]))
-	v := View{raw: raw}
-	v.storeTime = offBornHost + flag.bornHostWidth()
-	v.tail = v.storeTime + relStoreHost + flag.storeHostWidth()
-	rest := len(raw) - (v.tail + relBody + 1 + 2) // for body, topic and properties together
+	storeTime := offBornHost + flag.bornHostWidth()
+	tail := storeTime + relStoreHost + flag.storeHostWidth()
+	rest := len(raw) - (tail + relBody + 1 + 2) // for body, topic and properties together
 	if rest < 0 {
 		return View{}, damaged("size %d is too small for its hosts", len(raw))
 	}
-	body := int(int32(binary.BigEndian.Uint32(raw[v.tail+relBodyLength:])))
+	body := int(int32(binary.BigEndian.Uint32(raw[tail+relBodyLength:])))
 	if body < 0 || body > rest {
 		return View{}, damaged("body length %d, at most %d bytes are left", body, rest)
 	}
 	rest -= body
-	v.topicStart = v.tail + relBody + body + 1
-	topic := int(raw[v.topicStart-1])
+	start := tail + relBody + body + 1
+	topic := int(raw[start-1])
 	if topic > rest {
 		return View{}, damaged("topic length %d, %d bytes are left", topic, rest)
 	}
 	rest -= topic
-	v.topicEnd = v.topicStart + topic
-	if props := int(int16(binary.BigEndian.Uint16(raw[v.topicEnd:]))); props != rest {
+	if props := int(int16(binary.BigEndian.Uint16(raw[start+topic:]))); props != rest {
 		return View{}, damaged("properties length %d, %d bytes are left", props, rest)
 	}
-	return v, nil
+	return View{raw, places{topic: int32(start), topicLength: uint8(topic), storeTime: uint8(storeTime), tail: uint8(tail)}}, nil
 }
 
 // DamagedRecordSize returns the size of a record that ReadRecord calls damaged
@@ -123,11 +133,16 @@ func allZero(b []byte) bool {
 	return true
 }
 
-// Raw is the whole record.
+// Raw is the whole record; of an outline the outline.
 func (v View) Raw() []byte { return v.raw }
 
 // Size is the number of bytes of the whole record.
-func (v View) Size() int { return len(v.raw) }
+func (v View) Size() int {
+	if v.at.outline {
+		return int(v.u32(offTotalSize))
+	}
+	return len(v.raw)
+}
 
 func (v View) u32(p int) uint32 { return binary.BigEndian.Uint32(v.raw[p:]) }
 func (v View) i64(p int) int64  { return int64(binary.BigEndian.Uint64(v.raw[p:])) }
@@ -159,28 +174,38 @@ func (v View) BornTimestamp() int64 { return v.i64(offBornTimestamp) }
 func (v View) BornHost() Host { return hostAt(v.raw[offBornHost:], v.SysFlag().bornHostWidth()) }
 
 // StoreTimestamp is the store's clock, in ms since the Unix epoch.
-func (v View) StoreTimestamp() int64 { return v.i64(v.storeTime) }
+func (v View) StoreTimestamp() int64 { return v.i64(int(v.at.storeTime)) }
 
 // StoreHost is the store's address.
 func (v View) StoreHost() Host {
-	return hostAt(v.raw[v.storeTime+relStoreHost:], v.SysFlag().storeHostWidth())
+	return hostAt(v.raw[int(v.at.storeTime)+relStoreHost:], v.SysFlag().storeHostWidth())
 }
 
 // ReconsumeTimes is how often the message was delivered again.
-func (v View) ReconsumeTimes() int32 { return int32(v.u32(v.tail + relReconsume)) }
+func (v View) ReconsumeTimes() int32 { return int32(v.u32(int(v.at.tail) + relReconsume)) }
 
 // PreparedTransactionOffset is the place of the prepared half, 0 without one.
-func (v View) PreparedTransactionOffset() LogOffset { return LogOffset(v.i64(v.tail + relPrepared)) }
+func (v View) PreparedTransactionOffset() LogOffset {
+	return LogOffset(v.i64(int(v.at.tail) + relPrepared))
+}
 
 // Body is the body as stored; it lies inside the record.
-func (v View) Body() []byte { return v.raw[v.tail+relBody : v.topicStart-1 : v.topicStart-1] }
+func (v View) Body() []byte {
+	end := int(v.at.topic) - 1
+	return v.raw[int(v.at.tail)+relBody : end : end]
+}
 
 // Topic lies inside the record. It may be empty, or longer than this package
 // writes it.
-func (v View) Topic() []byte { return v.raw[v.topicStart:v.topicEnd:v.topicEnd] }
+func (v View) Topic() []byte {
+	end := v.topicEnd()
+	return v.raw[v.at.topic:end:end]
+}
+
+func (v View) topicEnd() int { return int(v.at.topic) + int(v.at.topicLength) }
 
 // Properties is the property string; it lies inside the record.
-func (v View) Properties() []byte { return v.raw[v.topicEnd+2:] }
+func (v View) Properties() []byte { return v.raw[v.topicEnd()+2:] }
 
 // Property finds one property; the value lies inside the record.
 func (v View) Property(name string) ([]byte, bool) { return lookup(v.Properties(), name) }
@@ -208,7 +233,7 @@ func (v View) Message() MessageExt {
 			Properties: Properties(v.Properties()),
 		},
 		QueueID:                   v.QueueID(),
-		StoreSize:                 int32(len(v.raw)),
+		StoreSize:                 int32(v.Size()),
 		QueueOffset:               v.QueueOffset(),
 		LogOffset:                 v.LogOffset(),
 		SysFlag:                   v.SysFlag(),

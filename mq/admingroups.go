@@ -64,8 +64,7 @@ func (a *Admin) ConsumeStats(ctx context.Context, group, topic string) ([]Consum
 // ResetOffset has a group go on, in all queues of a topic, with the first message
 // stored at or after a time, in ms since the Unix epoch: 0 is the first message,
 // protocol.EndOfQueue is behind the last one. Without force it only goes back. It
-// returns what the group now has. Consumers of the group that run do not learn of
-// it: stop them before.
+// returns what the group now has. Consumers of the group that run go on there.
 func (a *Admin) ResetOffset(ctx context.Context, group, topic string, time int64, force bool) (map[protocol.MessageQueue]message.QueueOffset, error) {
 	now := map[protocol.MessageQueue]message.QueueOffset{}
 	err := a.ofTopic(ctx, topic, protocol.TopicNotExist, func(name string, b protocol.Broker) error {

@@ -137,8 +137,9 @@ type Consumer struct {
 	log          *slog.Logger
 	f            fetcher
 	trace        *consumerTrace // nil without traces
+	presence     presence
 
-	commitMu sync.Mutex // one commit at a time, so that offsets do not go back
+	commitMu sync.Mutex // one commit, or reset, at a time, so that offsets do not go back
 	once     sync.Once
 	closeErr error
 	done     chan struct{}
@@ -175,7 +176,7 @@ func NewConsumer(ctx context.Context, cfg ConsumerConfig) (*Consumer, error) {
 	if trace != nil {
 		c.trace = &consumerTrace{t: trace, group: cfg.Group}
 	}
-	if err := c.f.run(ctx); err != nil {
+	if err := c.start(ctx, &cfg); err != nil {
 		trace.close()
 		return nil, fmt.Errorf("consumer of topic %s, group %s: %w", cfg.Topic, cfg.Group, err)
 	}
@@ -314,6 +315,7 @@ func (c *Consumer) Close() error {
 		if c.auto {
 			c.closeErr = c.Commit(context.Background())
 		}
+		c.leave()
 		if c.trace != nil {
 			c.trace.t.close()
 		}

@@ -205,20 +205,32 @@ func (f *fetcher) add(ctx context.Context, q protocol.MessageQueue, data protoco
 	if f.closed {
 		return message.ErrClosed
 	}
+	if now := f.queues[q]; now != nil {
+		if !now.dead {
+			return nil
+		}
+		s = now // that of a seek, perhaps
+	}
+	f.startReading(s, broker, end)
+	return nil
+}
+
+// startReading begins to read a queue at where it is. f.mu is held.
+func (f *fetcher) startReading(s *queueState, broker protocol.Broker, end message.QueueOffset) {
 	s.broker, s.dead = broker, false
-	f.queues[q] = s
+	f.queues[s.MessageQueue] = s
 	f.reading++
-	var reading context.Context
-	reading, s.stop = context.WithCancel(f.ctx)
+	reading, stop := context.WithCancel(f.ctx)
+	s.stop = stop
 	offset := s.fetched
 	f.wg.Go(func() {
+		defer stop()
 		f.read(reading, s, broker, offset, end)
 		f.mu.Lock()
 		f.reading--
 		f.mu.Unlock()
 		f.wake()
 	})
-	return nil
 }
 
 // removeExcept stops reading queues that the topic no longer has.
@@ -235,7 +247,6 @@ func (f *fetcher) removeExcept(topic string, current map[protocol.MessageQueue]b
 
 // read fetches a queue from offset on, to end unless that is negative.
 func (f *fetcher) read(ctx context.Context, s *queueState, broker protocol.Broker, offset, end message.QueueOffset) {
-	defer s.stop()
 	req := protocol.PullMessageRequest{
 		Group: f.group, Topic: s.Topic, QueueID: s.QueueID, TagExpression: f.tagExpression,
 		MaxMessages: f.maxMessages, MaxBytes: f.maxBytes,
@@ -259,7 +270,7 @@ func (f *fetcher) read(ctx context.Context, s *queueState, broker protocol.Broke
 			return
 		}
 		if err != nil {
-			f.push(&batch{queue: s, items: []item{{err: fmt.Errorf("pull from %v: %w", s.MessageQueue, err), next: offset}}, next: offset})
+			f.push(ctx, &batch{queue: s, items: []item{{err: fmt.Errorf("pull from %v: %w", s.MessageQueue, err), next: offset}}, next: offset})
 			if errors.Is(err, message.ErrClosed) {
 				f.brokerGone(s)
 				return
@@ -283,7 +294,7 @@ func (f *fetcher) read(ctx context.Context, s *queueState, broker protocol.Broke
 			continue
 		}
 		offset = b.next
-		f.push(b)
+		f.push(ctx, b)
 	}
 }
 
@@ -387,10 +398,12 @@ func (f *fetcher) hasSpace(ctx context.Context, s *queueState) bool {
 	}
 }
 
-func (f *fetcher) push(b *batch) {
+// push has a batch handed out, unless the queue is not read any more, or from
+// elsewhere.
+func (f *fetcher) push(ctx context.Context, b *batch) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.closed {
+	if f.closed || ctx.Err() != nil {
 		return
 	}
 	b.queue.pending++

@@ -1,6 +1,7 @@
 package mq
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"time"
@@ -34,6 +35,30 @@ func (t *tracer) pub(c *SendContext, m *message.Message, r *SendResult, now time
 		StoreHost: r.OffsetMsgID.Host.String(), BodyLength: len(m.Body), CostTime: now.Sub(c.Began).Milliseconds(),
 		MessageType: typeOf(m.Properties), OffsetMsgID: r.OffsetMsgID.String(), Success: r.Status == SendOK,
 	})
+}
+
+// transactionEnded is a hook that traces how a transaction ends, or that nobody knows it yet.
+//
+// Source: RocketMQ client/trace/hook/EndTransactionTraceHookImpl.java.
+func (t *tracer) transactionEnded(_ context.Context, c EndTransactionContext) {
+	m := &c.Message
+	if m.Topic == t.topic {
+		return
+	}
+	tags, _ := m.Properties.Get(message.PropertyTags)
+	keys, _ := m.Properties.Get(message.PropertyKeys)
+	t.add(TraceRecord{
+		Type: TraceEndTransaction, Timestamp: t.producer.now().UnixMilli(), Region: regionOf(m.Properties), Group: c.Group,
+		Topic: m.Topic, MsgID: cmp.Or(c.MsgID, c.OffsetMsgID.String()), Tags: tags, Keys: keys,
+		StoreHost: c.OffsetMsgID.Host.String(), MessageType: MessageCommit,
+		TransactionID: c.MsgID, TransactionState: c.State.String(), FromCheck: c.FromCheck,
+	})
+}
+
+// regionOf is the region that a message came from, as far as it says so.
+func regionOf(p message.Properties) string {
+	region, _ := p.Get(propertyRegion)
+	return cmp.Or(region, traceRegion)
 }
 
 // consumerTrace traces what a consumer hands out, and that it was committed or sent
@@ -75,12 +100,8 @@ func (c *consumerTrace) received(m *message.MessageExt) {
 		o.msgID = m.OffsetMessageID().String()
 	}
 	o.keys, _ = m.Properties.Get(message.PropertyKeys)
-	region, ok := m.Properties.Get(propertyRegion)
-	if !ok {
-		region = traceRegion
-	}
 	c.t.add(TraceRecord{
-		Type: TraceSubBefore, Timestamp: o.began.UnixMilli(), Region: region, Group: c.group,
+		Type: TraceSubBefore, Timestamp: o.began.UnixMilli(), Region: regionOf(m.Properties), Group: c.group,
 		RequestID: o.requestID, MsgID: o.msgID, RetryTimes: m.ReconsumeTimes, Keys: o.keys,
 	})
 	c.mu.Lock()

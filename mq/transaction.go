@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -73,13 +74,16 @@ type EndTransactionHook func(context.Context, EndTransactionContext)
 
 // EndTransactionContext is what a broker is about to be told.
 type EndTransactionContext struct {
-	Group     string
-	Message   message.Message // its body must not change
-	Broker    string
-	MsgID     string // the unique key
-	State     TransactionState
-	FromCheck bool  // the answer to a question of the broker
-	Err       error // of the local transaction, or of the checker
+	Group   string
+	Message message.Message // its body must not change
+	Broker  string
+	MsgID   string // the unique key
+	// OffsetMsgID and QueueOffset are those of the half message.
+	OffsetMsgID message.OffsetMessageID
+	QueueOffset message.QueueOffset
+	State       TransactionState
+	FromCheck   bool  // the answer to a question of the broker
+	Err         error // of the local transaction, or of the checker
 }
 
 // TransactionSendResult is that of a message in transaction. QueueOffset and
@@ -105,7 +109,8 @@ type TransactionProducer struct {
 	maxBody  int
 	log      *slog.Logger
 	checks   chan protocol.CheckTransactionStateRequest
-	stop     context.CancelFunc // of workers
+	run      context.Context // of workers
+	stop     context.CancelFunc
 	workers  sync.WaitGroup
 	once     sync.Once
 	closeErr error
@@ -130,25 +135,28 @@ func NewTransactionProducer(cfg TransactionProducerConfig) (*TransactionProducer
 		check: cfg.Check, endHooks: cfg.EndHooks, maxBody: cfg.MaxMessageSize, log: cfg.Logger,
 		checks: make(chan protocol.CheckTransactionStateRequest, cfg.CheckQueue),
 	}
+	t.run, t.stop = context.WithCancel(context.Background())
 	var err error
 	if t.Producer, err = newProducer(cfg.ProducerConfig, t.accept); err != nil {
+		t.stop()
 		return nil, err
 	}
-	run, stop := context.WithCancel(context.Background())
-	t.stop = stop
+	if t.trace != nil {
+		t.endHooks = append(slices.Clone(t.endHooks), t.trace.transactionEnded)
+	}
 	for range cfg.CheckWorkers {
-		t.workers.Go(func() { t.work(run) })
+		t.workers.Go(t.work)
 	}
 	return t, nil
 }
 
-// Close is Producer.Close, and ends the answers to brokers. It waits for the
+// Close ends the answers to brokers, and then is Producer.Close. It waits for the
 // checker, which must not call it.
 func (t *TransactionProducer) Close() error {
 	t.once.Do(func() {
-		t.closeErr = t.Producer.Close()
 		t.stop()
-		t.workers.Wait()
+		t.workers.Wait() // what they have found out goes out, and into the trace
+		t.closeErr = t.Producer.Close()
 	})
 	return t.closeErr
 }
@@ -186,8 +194,9 @@ func (t *TransactionProducer) SendInTransaction(ctx context.Context, m *message.
 		r.State, err = runLocal(ctx, local, half)
 	}
 	r.EndErr = t.end(ctx, EndTransactionContext{
-		Group: t.group, Message: *half, Broker: sent.Queue.BrokerName, MsgID: sent.MsgID, State: r.State, Err: err,
-	}, sent.OffsetMsgID.Offset, sent.QueueOffset)
+		Group: t.group, Message: *half, Broker: sent.Queue.BrokerName, MsgID: sent.MsgID,
+		OffsetMsgID: sent.OffsetMsgID, QueueOffset: sent.QueueOffset, State: r.State, Err: err,
+	})
 	return r, err
 }
 
@@ -232,7 +241,7 @@ func checkState(s TransactionState) error {
 }
 
 // end tells a broker what became of a transaction.
-func (t *TransactionProducer) end(ctx context.Context, c EndTransactionContext, at message.LogOffset, off message.QueueOffset) error {
+func (t *TransactionProducer) end(ctx context.Context, c EndTransactionContext) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
 	defer cancel()
 	for _, hook := range t.endHooks {
@@ -243,7 +252,7 @@ func (t *TransactionProducer) end(ctx context.Context, c EndTransactionContext, 
 		return &protocol.Error{Code: protocol.BrokerNotExist, Remark: "no broker " + c.Broker}
 	}
 	req := protocol.EndTransactionRequest{
-		Group: t.ns.wrap(c.Group), LogOffset: at, QueueOffset: off, State: c.State, FromCheck: c.FromCheck, UniqueKey: c.MsgID,
+		Group: t.ns.wrap(c.Group), LogOffset: c.OffsetMsgID.Offset, QueueOffset: c.QueueOffset, State: c.State, FromCheck: c.FromCheck, UniqueKey: c.MsgID,
 	}
 	if c.Err != nil {
 		req.Remark = c.Err.Error()

@@ -13,6 +13,9 @@ var errManyChecks = errors.New("too many checks wait for an answer")
 
 // accept has the checker called.
 func (t *TransactionProducer) accept(_ context.Context, req protocol.CheckTransactionStateRequest) error {
+	if t.run.Err() != nil {
+		return &protocol.Error{Code: protocol.ServiceNotAvailable, Err: message.ErrClosed}
+	}
 	select {
 	case t.checks <- req:
 		return nil
@@ -24,15 +27,15 @@ func (t *TransactionProducer) accept(_ context.Context, req protocol.CheckTransa
 // work answers questions.
 //
 // Source: RocketMQ client/impl/producer/DefaultMQProducerImpl.java, checkTransactionState.
-func (t *TransactionProducer) work(ctx context.Context) {
+func (t *TransactionProducer) work() {
 	for {
 		select {
 		case req := <-t.checks:
-			if ctx.Err() != nil {
+			if t.run.Err() != nil {
 				return
 			}
-			t.answer(ctx, &req)
-		case <-ctx.Done():
+			t.answer(t.run, &req)
+		case <-t.run.Done():
 			return
 		}
 	}
@@ -40,17 +43,22 @@ func (t *TransactionProducer) work(ctx context.Context) {
 
 func (t *TransactionProducer) answer(ctx context.Context, req *protocol.CheckTransactionStateRequest) {
 	m := req.Message
-	at, off := m.LogOffset, m.QueueOffset // the checker gets the message, and may change it
-	c := EndTransactionContext{Group: t.group, Broker: req.Broker, MsgID: m.UniqueKey(), FromCheck: true}
-	c.State, c.Err = t.callCheck(ctx, m)
-	c.Message = m.Message
+	c := EndTransactionContext{
+		Group: t.group, Broker: req.Broker, MsgID: m.UniqueKey(), OffsetMsgID: m.OffsetMessageID(), QueueOffset: m.QueueOffset, FromCheck: true,
+	}
+	m.Topic = t.ns.unwrap(m.Topic)
+	m.Body, c.Err = message.Inflate(m.SysFlag, m.Body, t.maxBody)
+	c.Message = m.Message // the checker gets m, and may change it
+	if c.Err == nil {
+		c.State, c.Err = t.callCheck(ctx, m)
+	}
 	if c.Err != nil {
 		t.log.Warn("state of a transaction could not be found out", "key", c.MsgID, "err", c.Err)
 	}
 	if ctx.Err() != nil && c.State == TransactionUnknown {
 		return // the broker asks another one
 	}
-	_ = t.end(ctx, c, at, off) // it is logged, and the broker asks again
+	_ = t.end(ctx, c) // it is logged, and the broker asks again
 }
 
 var errCheckFailed = errors.New("check of a transaction failed")
@@ -62,10 +70,6 @@ func (t *TransactionProducer) callCheck(ctx context.Context, m *message.MessageE
 			state, err = TransactionUnknown, panicError(errCheckFailed, v)
 		}
 	}()
-	m.Topic = t.ns.unwrap(m.Topic)
-	if m.Body, err = message.Inflate(m.SysFlag, m.Body, t.maxBody); err != nil {
-		return TransactionUnknown, err
-	}
 	state, err = t.check(ctx, m)
 	if err == nil {
 		err = checkState(state)

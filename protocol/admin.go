@@ -36,12 +36,23 @@ type Admin interface {
 	// TopicNotExist for an unknown topic.
 	ConsumeStats(ctx context.Context, group, topic string) ([]ConsumeStats, error)
 	// ResetOffset says where a group goes on in a topic, and returns what it now
-	// has there. It returns when that is on disk. Consumers that run do not learn
-	// of it, and their next commit replaces it: stop them before.
+	// has there. It returns when that is on disk. Consumers that run and have
+	// registered go on there as well; what they have handed out stays handed out. An
+	// error with a result says which of them does not.
 	ResetOffset(ctx context.Context, req ResetOffsetRequest) ([]QueuePosition, error)
 	// CloneOffsets gives a group the offsets that another one has. It returns when
 	// they are on disk.
 	CloneOffsets(ctx context.Context, req CloneOffsetsRequest) error
+
+	// ProducerConnections lists the ids of the clients that have a producer of a
+	// group, sorted; SystemError when there is none.
+	ProducerConnections(ctx context.Context, group string) ([]string, error)
+	// ConsumerConnections lists the ids of the clients that have a consumer of a
+	// group, sorted; ConsumerNotOnline when there is none.
+	ConsumerConnections(ctx context.Context, group string) ([]string, error)
+	// ConsumeTimeSpans tells, for each queue of a topic that can be read, from when
+	// its messages are and how far in time a group is.
+	ConsumeTimeSpans(ctx context.Context, group, topic string) ([]ConsumeTimeSpan, error)
 
 	// QueryMessage finds messages by key, oldest first. They are as stored: a body
 	// is compressed if the message's SysFlag says so. An error matches QueryNotFound
@@ -76,6 +87,18 @@ type ConsumeStats struct {
 	BrokerOffset   message.QueueOffset // of the next message to be sent
 	ConsumerOffset message.QueueOffset // of the next message to be consumed, within the queue's bounds; of the first one without an offset
 	LastTimestamp  int64               // store time of the message consumed last, in ms since the Unix epoch; 0 when it is gone
+}
+
+// ConsumeTimeSpan is from when the messages of a queue are, as a group sees it. All
+// is in ms, times since the Unix epoch; 0 where there is nothing.
+//
+// Source: RocketMQ common/protocol/body/QueueTimeSpan.java.
+type ConsumeTimeSpan struct {
+	QueueID  int32
+	Earliest int64 // store time of the first message
+	Latest   int64 // of the last one
+	Consumed int64 // of the one that was consumed last, of the first when none was
+	Delay    int64 // how long the next message to be consumed has been there
 }
 
 // Lag is how many messages the group has still to read.

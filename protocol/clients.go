@@ -18,6 +18,10 @@ type Client interface {
 	// PushReplyMessage hands over the reply to a request of this client. An error
 	// says that nobody takes it any more.
 	PushReplyMessage(ctx context.Context, req PushReplyMessageRequest) error
+	// ResetConsumerOffset says that a group goes on elsewhere in some queues. When it
+	// returns, this client's consumer hands out nothing from before any more, and
+	// commits nothing. What was handed out already is with the application.
+	ResetConsumerOffset(ctx context.Context, req ResetConsumerOffsetRequest) error
 }
 
 // Clients is what clients tell a broker about themselves. It is a part of Broker.
@@ -35,7 +39,8 @@ type Clients interface {
 // Source: RocketMQ common/protocol/heartbeat/HeartbeatData.java.
 type RegisterClientRequest struct {
 	ClientID       string   // unique among the clients of the brokers
-	ProducerGroups []string // the receiver's from now on
+	ProducerGroups []string // the receiver's from now on, like the next
+	ConsumerGroups []string
 	Client         Client
 }
 
@@ -50,6 +55,17 @@ type CheckTransactionStateRequest struct {
 	// receiver's. LogOffset, QueueOffset and OffsetMsgID are those of the half
 	// message, which the answer repeats.
 	Message *message.MessageExt
+}
+
+// ResetConsumerOffsetRequest says where a consumer goes on.
+//
+// Source: RocketMQ common/protocol/header/ResetOffsetRequestHeader.java, and
+// body/ResetOffsetBody.java.
+type ResetConsumerOffsetRequest struct {
+	Broker    string // the name of the broker that has the queues
+	Group     string
+	Topic     string
+	Positions []QueuePosition // the receiver's
 }
 
 // PushReplyMessageRequest is the reply to a request.

@@ -33,8 +33,10 @@ type Timers interface {
 	// MessageIllegal and a *message.LimitError.
 	RescheduleTimer(ctx context.Context, req RescheduleTimerRequest) error
 	// ListTimers returns a page of what waits: first timed messages in the order of
-	// their times, then those of each delay level in theirs. What begins to wait or
-	// is delivered between two pages may be missed.
+	// their times, then those of each delay level in theirs. What begins to wait, gets
+	// another time or is delivered between two pages may be missed. What the broker
+	// itself puts further on in the log is not; it may come twice where others have
+	// the same time.
 	ListTimers(ctx context.Context, req ListTimersRequest) (ListTimersResponse, error)
 }
 

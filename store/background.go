@@ -2,6 +2,7 @@ package store
 
 import (
 	"errors"
+	"runtime"
 	"time"
 )
 
@@ -20,8 +21,26 @@ func (s *DefaultMessageStore) flushLoop() {
 				return
 			}
 			s.flushPending.Store(false) // what comes from here on needs another sync
+		} else {
+			s.gather()
 		}
 		_ = s.flush() // those who wait get the error; it is logged, and final
+	}
+}
+
+// gather lets the writers that the last sync has woken put their next message
+// before the next sync begins: otherwise that would take along only the first of
+// them, and all others would wait for two. It waits for nobody who is not ready to
+// run.
+func (s *DefaultMessageStore) gather() {
+	before, _ := s.log.Placed()
+	for range 8 {
+		runtime.Gosched()
+		now, _ := s.log.Placed()
+		if now == before {
+			return
+		}
+		before = now
 	}
 }
 
@@ -65,7 +84,7 @@ func (s *DefaultMessageStore) flushSoon() { kick(s.flushNow) }
 // flush syncs the log and lets the dispatchers have what is durable.
 func (s *DefaultMessageStore) flush() error {
 	err := s.log.Flush()
-	s.notify()
+	s.dispatcher.Notify()
 	if int64(s.log.Durable())-s.pointEnd.Load() >= pointSegments*s.log.FileSize() {
 		kick(s.pointKick)
 	}

@@ -143,24 +143,3 @@ func TestBatchAndPowerLoss(t *testing.T) {
 	require.Positive(t, seen["part"])
 	require.Positive(t, seen["all"])
 }
-
-// TestBatchEncodingAllocatesNothingForEachMessage, also where the batch has
-// properties that are added to each.
-func TestBatchEncodingAllocatesNothingForEachMessage(t *testing.T) {
-	s := openStore(t, scratch(t), Config{Flush: FlushAsync, SegmentSize: 16 << 20})
-	b := numbered(t, "b", 100, 100)
-	b.Properties = "CLUSTER\x01c"
-	put := func() {
-		if _, err := s.PutMessages(t.Context(), b); err != nil {
-			t.Error(err)
-		}
-	}
-	for range 20 {
-		put()
-	}
-	dispatched(t, s)
-	if allocs := testing.AllocsPerRun(50, put); !raceEnabled { // its sync.Pool drops things at random
-		require.LessOrEqual(t, allocs, 10.0, "for 100 messages")
-	}
-	closeStore(t, s)
-}

@@ -138,10 +138,10 @@ func (s *DefaultMessageStore) completeBuilding(b *building) error {
 // behind the last one.
 type buildingSource DefaultMessageStore
 
-func (s *buildingSource) End() message.LogOffset { return s.log.End() }
+func (s *buildingSource) End() message.LogOffset { return s.recent.End() }
 
 func (s *buildingSource) Scan(from, to message.LogOffset, visit func(*message.DispatchRequest) error) (message.LogOffset, error) {
-	pos, err := s.log.Scan(from, to, visit)
+	pos, err := s.recent.Scan(from, to, visit)
 	if b := s.building.Load(); b != nil && err == nil {
 		err = (*DefaultMessageStore)(s).completeBuilding(b)
 	}
@@ -153,7 +153,7 @@ func (s *DefaultMessageStore) dispatchSource() dispatcher.Source {
 	if s.building.Load() != nil {
 		return (*buildingSource)(s)
 	}
-	return s.log
+	return s.recent
 }
 
 // awaitBuilt waits until the queues are whole: before that nobody knows what

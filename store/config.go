@@ -245,7 +245,7 @@ func (c Config) withDefaults() Config {
 	setDefault(&c.FileMode, 0o600)
 	setDefault(&c.DirMode, 0o700)
 	if c.Now == nil {
-		c.Now = time.Now
+		c.Now = newWallClock().now
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)

@@ -10,14 +10,6 @@ import (
 	"github.com/pocketmq/pocketmq/message"
 )
 
-// notify tells the dispatchers that the log has more.
-func (s *DefaultMessageStore) notify() {
-	s.dispatcher.Notify()
-	if s.index != nil {
-		s.index.dispatcher.Notify()
-	}
-}
-
 // queueSink builds the consume queues: a dispatcher.Sink.
 type queueSink DefaultMessageStore
 

@@ -17,7 +17,7 @@ import (
 
 // keyIndex is the store's index and what feeds it: a dispatcher of its own, so
 // that an index that can not be written, or is being built again, holds up
-// nobody who reads queues.
+// nobody who reads queues. Else it follows that of the queues.
 type keyIndex struct {
 	files      *indexfile.Index
 	dispatcher *dispatcher.Dispatcher
@@ -223,7 +223,7 @@ func agree(field string, configured int32, value *int32, fixed bool) error {
 func (x *keyIndex) start(s *DefaultMessageStore) {
 	x.kick = s.progress
 	x.dispatcher = dispatcher.Start(dispatcher.Config{
-		Source: (*indexSource)(s), Sinks: []dispatcher.Sink{x}, From: x.from,
+		Source: (*indexSource)(s), Sinks: []dispatcher.Sink{x}, Try: x.try, From: x.from,
 		Failed: func(at message.LogOffset, err error) {
 			s.stats.indexFailures.Add(1)
 			s.stuck(&s.troubles.index, SinkIndex, at, err)
@@ -239,6 +239,17 @@ func (x *keyIndex) Dispatch(r *message.DispatchRequest) error {
 	}
 	x.kick()
 	return nil
+}
+
+// try is Dispatch where that need not wait.
+func (x *keyIndex) try(r *message.DispatchRequest) (taken bool, err error) {
+	if taken, err = x.files.TryPut(r); err != nil {
+		return false, typed(err)
+	}
+	if taken {
+		x.kick()
+	}
+	return taken, nil
 }
 
 // indexSource is the log, from where it begins now: what was deleted before it

@@ -1,10 +1,12 @@
 package store
 
 import (
+	"math"
 	"sync/atomic"
 	"time"
 
 	"github.com/pocketmq/pocketmq/commitlog"
+	"github.com/pocketmq/pocketmq/message"
 )
 
 // measures are the histograms behind Stats.
@@ -21,10 +23,16 @@ const oneOf = 64
 // beginPut is when a put began, zero for one that is not timed: see
 // Stats.PutLatency.
 func (s *DefaultMessageStore) beginPut() time.Time {
-	if s.cfg.Flush == FlushAsync && (s.stats.putMessages.Load()+s.stats.putFailures.Load())%oneOf != 0 {
+	if s.cfg.Flush == FlushAsync && !chosen(s.log.Visible()) {
 		return time.Time{}
 	}
 	return time.Now()
+}
+
+// chosen is true for one in oneOf of the offsets, whatever lies between them.
+func chosen(at message.LogOffset) bool {
+	const golden = 0x9E3779B97F4A7C15 // 2⁶⁴ divided by the golden ratio
+	return (uint64(at)+1)*golden < math.MaxUint64/oneOf
 }
 
 func (s *DefaultMessageStore) beginGet() time.Time {
@@ -46,7 +54,7 @@ func (s *DefaultMessageStore) logSynced(y commitlog.Sync) {
 	s.stats.syncs.Add(1)
 	s.measures.sync.record(y.Took)
 	s.measures.group.record(y.Messages)
-	s.notify() // before an event can hold it up
+	s.dispatcher.Notify() // before an event can hold it up
 	fire(s, "Flushed", s.cfg.Events.Flushed, FlushEvent(y))
 	s.noticeSegments(s.log.MinOffset(), s.log.Visible())
 }

@@ -180,37 +180,6 @@ func TestIdentityIsStable(t *testing.T) {
 	require.Equal(t, host, openStore(t, dir, smallConfig(FlushSync)).StoreHost())
 }
 
-// TestNothingIsAllocated: puts into the page cache and gets, once pools are warm.
-func TestNothingIsAllocated(t *testing.T) {
-	cfg := Config{Flush: FlushAsync, SegmentSize: 16 << 20}
-	s := openStore(t, scratch(t), cfg)
-	m := tagged("t", string(make([]byte, 1000)), "TagA")
-	ctx := t.Context()
-	for range 100 {
-		_, err := s.PutMessage(ctx, m)
-		require.NoError(t, err)
-	}
-	dispatched(t, s)
-	puts := testing.AllocsPerRun(2000, func() {
-		if _, err := s.PutMessage(ctx, m); err != nil {
-			t.Error(err)
-		}
-	})
-	require.Less(t, puts, 1.0, "PutMessage")
-	dispatched(t, s)
-	q := GetQuery{Topic: "t", MaxCount: 32, Verify: true, TagFilter: message.ParseTagFilter("TagA")}
-	gets := testing.AllocsPerRun(1000, func() {
-		r, err := s.GetMessage(ctx, q)
-		if err != nil || len(r.Messages) != 32 {
-			t.Error(err)
-		}
-		r.Release()
-	})
-	if !raceEnabled { // its sync.Pool drops things at random
-		require.Less(t, gets, 1.0, "GetMessage")
-	}
-}
-
 // TestRecoveryIsCheapAfterACleanStop: Open after Close reads nothing of the log,
 // however long it is.
 func TestRecoveryIsCheapAfterACleanStop(t *testing.T) {

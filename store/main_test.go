@@ -28,6 +28,7 @@ import (
 //	odd_test.go         odd contents, odd file systems, files changed from outside
 //	badput_test.go, badopen_test.go  what is refused
 //	put_test.go, get_test.go, wait_test.go, life_test.go, config_test.go  behaviour
+//	guard_test.go       limits for what operations cost, in counts
 //	model_test.go       random operations beside a plain map; concurrent histories
 
 // TestMain runs a child's part where this process is one; see child.

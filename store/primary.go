@@ -1,10 +1,10 @@
 package store
 
 import (
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
+	"math/rand/v2"
 	"net/netip"
 	"path/filepath"
 
@@ -95,7 +95,6 @@ func (s *DefaultMessageStore) newGeneration() error {
 // drawHost draws an address of the loopback network. No network interface is
 // looked up.
 func drawHost() message.Host {
-	addr := [4]byte{127}
-	_, _ = rand.Read(addr[1:]) // never fails
-	return message.Host{Addr: netip.AddrFrom4(addr), Port: syntheticPort}
+	n := rand.Uint32()
+	return message.Host{Addr: netip.AddrFrom4([4]byte{127, byte(n >> 16), byte(n >> 8), byte(n)}), Port: syntheticPort}
 }

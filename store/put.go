@@ -32,35 +32,30 @@ import (
 // for the sync.
 //
 // Source: RocketMQ store/DefaultMessageStore.java, asyncPutMessage.
-func (s *DefaultMessageStore) PutMessage(ctx context.Context, m *message.MessageExtBrokerInner) (PutMessageResult, error) {
+func (s *DefaultMessageStore) PutMessage(ctx context.Context, m *message.MessageExtBrokerInner) (r PutMessageResult, err error) {
 	defer s.measures.put.since(s.beginPut())
-	p, refusal, err := s.place(ctx, m, nil)
+	p, err := s.place(ctx, m, nil)
 	if err != nil {
-		return refusal, err
+		return s.refused(err, string(m.Properties))
 	}
-	return s.wait(ctx, p, s.placed(p, one(m)), m.NoWait)
-}
-
-// one is the result for m, without its place.
-func one(m *message.MessageExtBrokerInner) PutMessageResult {
-	return PutMessageResult{Count: 1, StoreHost: m.StoreHost}
+	r.Count, r.StoreHost = 1, m.StoreHost
+	s.placed(&r, p)
+	err = s.wait(ctx, p, &r, m.NoWait)
+	return r, err
 }
 
 // place is the part of a put before the wait for a sync; then, if not nil, hears
-// of that. On an error it returns the answer.
-func (s *DefaultMessageStore) place(ctx context.Context, m *message.MessageExtBrokerInner, then *asyncPut) (p commitlog.Placement, refusal PutMessageResult, err error) {
+// of that.
+func (s *DefaultMessageStore) place(ctx context.Context, m *message.MessageExtBrokerInner, then *asyncPut) (p commitlog.Placement, err error) {
 	if err := s.awaitBuilt(ctx); err != nil {
-		refusal, err = s.refused(err, "")
-		return p, refusal, err
+		return p, err
 	}
 	counter, err := s.check(&m.MessageExt)
 	if err != nil {
-		refusal, err = s.refused(fmt.Errorf("put: %w", err), string(m.Properties))
-		return p, refusal, err
+		return p, fmt.Errorf("put: %w", err)
 	}
 	if err := s.admit(ctx); err != nil {
-		refusal, err = s.refused(err, "")
-		return p, refusal, err
+		return p, err
 	}
 	for sh := (shortage{}); ; {
 		if then == nil {
@@ -69,11 +64,10 @@ func (s *DefaultMessageStore) place(ctx context.Context, m *message.MessageExtBr
 			p, err = s.log.AppendThen(ctx, &m.MessageExt, counter, then)
 		}
 		if err == nil {
-			return p, refusal, nil
+			return p, nil
 		}
 		if err := s.makeRoom(ctx, err, &sh); err != nil {
-			refusal, err = s.refused(fmt.Errorf("put: %w", err), "")
-			return p, refusal, err
+			return p, fmt.Errorf("put: %w", err)
 		}
 	}
 }
@@ -89,7 +83,9 @@ func (s *DefaultMessageStore) PutMessages(ctx context.Context, b *message.Messag
 	if err != nil {
 		return r, err
 	}
-	return s.wait(ctx, p, s.placed(p, r), b.NoWait)
+	s.placed(&r, p)
+	err = s.wait(ctx, p, &r, b.NoWait)
+	return r, err
 }
 
 // placeBatch is place for a batch. Without an error r has what placed does not
@@ -239,22 +235,20 @@ func (s *DefaultMessageStore) lagging() (*dispatcher.Dispatcher, message.LogOffs
 	return lagging, end
 }
 
-// placed announces what was placed, and completes r, in which the offsets of a
-// batch count from its first record.
-func (s *DefaultMessageStore) placed(p commitlog.Placement, r PutMessageResult) PutMessageResult {
-	s.stats.putMessages.Add(int64(r.Count))
-	s.stats.putBytes.Add(int64(p.Bytes))
+// placed announces what was placed at p, and completes r.
+func (s *DefaultMessageStore) placed(r *PutMessageResult, p commitlog.Placement) {
 	if s.cfg.Flush == FlushAsync {
-		s.notify()
+		s.dispatcher.Notify()
 		s.flushLater()
 	} else {
 		kick(s.flushKick)
 	}
-	return s.resultAt(p, r)
+	s.complete(r, p)
 }
 
-// resultAt says in r where p is.
-func (s *DefaultMessageStore) resultAt(p commitlog.Placement, r PutMessageResult) PutMessageResult {
+// complete says in r where p is. The offsets of a batch count from its first record
+// before.
+func (s *DefaultMessageStore) complete(r *PutMessageResult, p commitlog.Placement) {
 	r.LogOffset, r.QueueOffset, r.Bytes, r.StoreTimestamp = p.LogOffset, p.QueueOffset, p.Bytes, p.StoreTimestamp
 	for i := range r.Offsets {
 		r.Offsets[i] += p.LogOffset
@@ -262,34 +256,33 @@ func (s *DefaultMessageStore) resultAt(p commitlog.Placement, r PutMessageResult
 	if r.StoreHost == (message.Host{}) {
 		r.StoreHost = s.host
 	}
-	return r
 }
 
 // wait waits for the sync of p where that was promised.
-func (s *DefaultMessageStore) wait(ctx context.Context, p commitlog.Placement, r PutMessageResult, noWait bool) (PutMessageResult, error) {
+func (s *DefaultMessageStore) wait(ctx context.Context, p commitlog.Placement, r *PutMessageResult, noWait bool) error {
 	if s.cfg.Flush == FlushAsync || noWait {
-		return r, nil
+		return nil
 	}
 	return s.synced(r, s.log.Wait(ctx, p, s.cfg.FlushTimeout))
 }
 
 // synced makes the answer to a put whose message was placed, from how its sync
 // ended.
-func (s *DefaultMessageStore) synced(r PutMessageResult, err error) (PutMessageResult, error) {
+func (s *DefaultMessageStore) synced(r *PutMessageResult, err error) error {
 	switch {
 	case err == nil:
-		return r, nil
+		return nil
 	case errors.Is(err, message.ErrFlush):
 		s.stats.putFailures.Add(1)
 		r.Status = PutServiceNotAvailable
-		return r, err
+		return err
 	default:
 		s.stats.putFailures.Add(1)
 		r.Status = PutFlushDiskTimeout
 		if errors.Is(err, message.ErrFlushTimeout) {
-			return r, fmt.Errorf("%w (%v)", err, s.cfg.FlushTimeout)
+			return fmt.Errorf("%w (%v)", err, s.cfg.FlushTimeout)
 		}
-		return r, fmt.Errorf("message stored at %d: wait for its sync: %w", r.LogOffset, err)
+		return fmt.Errorf("message stored at %d: wait for its sync: %w", r.LogOffset, err)
 	}
 }
 

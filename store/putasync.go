@@ -29,16 +29,19 @@ import (
 //
 // A panic in done is caught, logged and counted in Stats.CallbackPanics.
 func (s *DefaultMessageStore) PutMessageAsync(ctx context.Context, m *message.MessageExtBrokerInner, done func(PutMessageResult, error)) {
+	r := PutMessageResult{Count: 1, StoreHost: m.StoreHost}
 	var then *asyncPut
 	if s.cfg.Flush == FlushSync && !m.NoWait {
-		then = &asyncPut{store: s, result: one(m), done: done}
+		then = &asyncPut{store: s, result: r, done: done}
 	}
-	p, refusal, err := s.place(ctx, m, then)
+	p, err := s.place(ctx, m, then)
 	if err != nil {
-		s.call(done, refusal, err)
+		r, err = s.refused(err, string(m.Properties))
+		s.call(done, r, err)
 		return
 	}
-	if r := s.placed(p, one(m)); then == nil {
+	s.placed(&r, p)
+	if then == nil {
 		s.call(done, r, nil)
 	}
 }
@@ -56,10 +59,12 @@ func (s *DefaultMessageStore) PutMessagesAsync(ctx context.Context, b *message.M
 		return
 	}
 	if then != nil {
-		s.placed(p, PutMessageResult{Count: r.Count}) // then has the offsets
-		return
+		r.Offsets = nil // then has them
 	}
-	s.call(done, s.placed(p, r), nil)
+	s.placed(&r, p)
+	if then == nil {
+		s.call(done, r, nil)
+	}
 }
 
 // asyncPut is a put whose caller did not wait.
@@ -71,8 +76,9 @@ type asyncPut struct {
 
 // Complete implements commitlog.Completion.
 func (a *asyncPut) Complete(p commitlog.Placement, err error) {
-	r, err := a.store.synced(a.store.resultAt(p, a.result), err)
-	a.store.call(a.done, r, err)
+	a.store.complete(&a.result, p)
+	err = a.store.synced(&a.result, err)
+	a.store.call(a.done, a.result, err)
 }
 
 // call calls done, and survives it.

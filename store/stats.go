@@ -90,11 +90,11 @@ type Stats struct {
 }
 
 type counts struct {
-	putMessages, putBytes, putFailures atomic.Int64
-	getMessages, getBytes              atomic.Int64
-	syncs, lagWaits, dispatchFailures  atomic.Int64
-	indexFailures                      atomic.Int64
-	blockedPuts, blocked               atomic.Int64
+	putFailures                       atomic.Int64
+	getMessages, getBytes             atomic.Int64
+	syncs, lagWaits, dispatchFailures atomic.Int64
+	indexFailures                     atomic.Int64
+	blockedPuts, blocked              atomic.Int64
 
 	segmentsRemoved, bytesRemoved, messagesRemoved [reasons]atomic.Int64 // by Reason
 	callbackPanics                                 atomic.Int64
@@ -103,8 +103,9 @@ type counts struct {
 
 // Stats may be called at any time, also after Close.
 func (s *DefaultMessageStore) Stats() Stats {
+	messages, bytes := s.log.Placed()
 	stats := Stats{
-		PutMessages: s.stats.putMessages.Load(), PutBytes: s.stats.putBytes.Load(), PutFailures: s.stats.putFailures.Load(),
+		PutMessages: messages, PutBytes: bytes, PutFailures: s.stats.putFailures.Load(),
 		GetMessages: s.stats.getMessages.Load(), GetBytes: s.stats.getBytes.Load(), Syncs: s.stats.syncs.Load(),
 		CallbackPanics: s.stats.callbackPanics.Load(), LagWaits: s.stats.lagWaits.Load(),
 		DispatchFailures: s.stats.dispatchFailures.Load(), IndexFailures: s.stats.indexFailures.Load(),

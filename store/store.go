@@ -29,7 +29,8 @@ type DefaultMessageStore struct {
 	queues     *consumequeue.Table
 	volume     segment.Volume // nil where it can not be synced as a whole
 	dispatcher *dispatcher.Dispatcher
-	index      *keyIndex // nil with Config.NoIndex
+	recent     *commitlog.Follower // what dispatcher reads
+	index      *keyIndex           // nil with Config.NoIndex
 	counters   counters
 	arrivals   arrivals
 	recovery   Recovery
@@ -253,16 +254,19 @@ const tailBytes = 32 << 10
 // start begins what runs until Close.
 func (s *DefaultMessageStore) start() {
 	s.disk.look()
+	s.recent = s.log.Follow()
 	s.log.Start(s.recovery.LogEnd, s.recovery.lastTime)
 	s.beginSegments(s.recovery.LogStart, s.recovery.LogEnd)
 	s.growth.begin(s.cfg.Now(), s.size())
-	s.dispatcher = dispatcher.Start(dispatcher.Config{
-		Source: s.dispatchSource(), Sinks: []dispatcher.Sink{(*queueSink)(s), &s.arrivals},
-		From: s.dispatchFrom, Failed: s.dispatchFailed, Awaited: s.arrivals.awaited, Passed: s.passed,
-	})
+	var follower *dispatcher.Dispatcher
 	if s.index != nil {
 		s.index.start(s)
+		follower = s.index.dispatcher
 	}
+	s.dispatcher = dispatcher.Start(dispatcher.Config{
+		Source: s.dispatchSource(), Sinks: []dispatcher.Sink{(*queueSink)(s), &s.arrivals}, Follower: follower,
+		From: s.dispatchFrom, Failed: s.dispatchFailed, Awaited: s.arrivals.awaited, Passed: s.passed,
+	})
 	s.background.Go(s.flushLoop)
 	s.background.Go(s.maintainLoop)
 	kick(s.cleanKick)
@@ -323,7 +327,7 @@ func (s *DefaultMessageStore) teardown() {
 	s.log.Seal()
 	s.room.announce() // nobody waits for room in a log that is sealed
 	errs := []error{s.log.Flush()}
-	s.notify()
+	s.dispatcher.Notify()
 	ctx, cancel := contextUntil(s.hurry)
 	if s.building.Load() != nil { // nothing was put, and the next Open begins again
 		errs = append(errs, s.dispatcher.Close())

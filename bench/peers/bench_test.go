@@ -11,13 +11,9 @@ import (
 // only peers in Go. What is published comes from the program, which gives each a
 // process of its own.
 func BenchmarkPeer(b *testing.B) {
-	rows, err := selectRows("")
-	if err != nil {
-		b.Fatal(err)
-	}
 	plain := strings.NewReplacer(" ", "-", "/", "-")
-	for _, r := range rows {
-		if r.peer.open == nil {
+	for _, r := range allRows(b) {
+		if r.peer.java != "" {
 			continue
 		}
 		name := fmt.Sprintf("peer=%s/%s/promise=%s", plain.Replace(r.peer.name), r.workload.name, plain.Replace(string(r.promise)))

@@ -35,8 +35,8 @@ func inChild(ctx context.Context, s spec, parent string) (r result, err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(s.Dir)) }()
 	program := selfProgram
-	if p, _ := peerNamed(s.Peer); p.program != nil {
-		program = p.program
+	if p, _ := peerNamed(s.Peer); p.java != "" {
+		program = javaProgram
 	}
 	cmd, err := program(ctx, s)
 	if err != nil {

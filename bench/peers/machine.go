@@ -23,6 +23,7 @@ func machine(dir string) [][2]string {
 		{"kernel", contentOf("/proc/sys/kernel/osrelease")},
 		{"file system", filesystem(dir)},
 		{"Go", runtime.Version()},
+		{"Java", javaVersion()},
 	}
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,6 +14,9 @@ type result struct {
 	Messages int64
 	Took     time.Duration // until the last put returned, or the last message was read
 	Drained  time.Duration // until all could be read, from the same start
+
+	// Of a put, or of a batch, under the promise that it survives a loss of power; 0 otherwise.
+	P50, P99 time.Duration `json:",omitempty"`
 }
 
 // spec says what to measure.
@@ -43,23 +47,23 @@ func measure(s spec) (result, error) {
 	if w.read {
 		pr = p.weakest()
 	}
-	q, err := p.open(s.Dir, pr, w.writers)
-	if err != nil {
-		return result{}, fmt.Errorf("open: %w", err)
-	}
 	n := w.messages(s.Bytes)
+	q, err := openQueue(p, s.Dir, pr, w, n)
+	if err != nil {
+		return result{}, err
+	}
 	var r result
 	if w.read {
 		r, err = measureRead(q, p, w, n, s.Limit)
 	} else {
-		r, err = measurePut(q, w, n, s.Limit)
+		r, err = measurePut(q, w, n, s.Limit, s.Promise == powerLoss)
 	}
 	return r, errors.Join(err, q.Close())
 }
 
-func measurePut(q queue, w workload, n int64, limit time.Duration) (result, error) {
+func measurePut(q queue, w workload, n int64, limit time.Duration, timed bool) (result, error) {
 	start := time.Now()
-	put, err := putAll(q, w, n, limit)
+	put, latencies, err := putAll(q, w, n, limit, timed)
 	took := time.Since(start)
 	if err != nil {
 		return result{}, err
@@ -68,6 +72,8 @@ func measurePut(q queue, w workload, n int64, limit time.Duration) (result, erro
 		return result{}, fmt.Errorf("drain: %w", err)
 	}
 	r := result{Messages: put, Took: took, Drained: time.Since(start)}
+	slices.Sort(latencies)
+	r.P50, r.P99 = percentile(latencies, 50), percentile(latencies, 99)
 	return r, verify(q, w, put)
 }
 
@@ -77,7 +83,7 @@ func measureRead(q queue, p peer, w workload, n int64, limit time.Duration) (res
 	if p.batch != "" {
 		fill.batch = 100
 	}
-	put, err := putAll(q, fill, n, limit)
+	put, _, err := putAll(q, fill, n, limit, false)
 	if err == nil {
 		err = q.Drain()
 	}
@@ -106,16 +112,22 @@ func measureRead(q queue, p peer, w workload, n int64, limit time.Duration) (res
 // errLimit ends a read that takes too long.
 var errLimit = errors.New("time is over")
 
-// putAll puts messages 0 to n-1, fewer when time is over, and returns how many it put.
-func putAll(q queue, w workload, n int64, limit time.Duration) (int64, error) {
+// putAll puts messages 0 to n-1, fewer when time is over, and returns how many it
+// put, and how long each put took if they are timed: that costs as much as the
+// fastest puts.
+func putAll(q queue, w workload, n int64, limit time.Duration, timed bool) (int64, []time.Duration, error) {
 	var over atomic.Bool
 	defer time.AfterFunc(limit, func() { over.Store(true) }).Stop()
 	var next atomic.Int64
 	errs := make([]error, w.writers)
+	latencies := make([][]time.Duration, w.writers)
 	var wg sync.WaitGroup
 	for i := range w.writers {
 		wg.Go(func() {
 			put := putter(q, w)
+			if timed {
+				put = timer(put, &latencies[i])
+			}
 			for !over.Load() && errs[i] == nil {
 				end := next.Add(int64(w.batch))
 				if end-int64(w.batch) >= n {
@@ -128,9 +140,27 @@ func putAll(q queue, w workload, n int64, limit time.Duration) (int64, error) {
 	}
 	wg.Wait()
 	if err := errors.Join(errs...); err != nil {
-		return 0, fmt.Errorf("put: %w", err)
+		return 0, nil, fmt.Errorf("put: %w", err)
 	}
-	return next.Load(), nil
+	return next.Load(), slices.Concat(latencies...), nil
+}
+
+// timer keeps how long each put takes.
+func timer(put func(int64) error, took *[]time.Duration) func(int64) error {
+	return func(first int64) error {
+		start := time.Now()
+		err := put(first)
+		*took = append(*took, time.Since(start))
+		return err
+	}
+}
+
+// percentile is what so many percent of the sorted values do not exceed; 0 if there are none.
+func percentile(sorted []time.Duration, percent int) time.Duration {
+	if len(sorted) == 0 {
+		return 0
+	}
+	return sorted[(len(sorted)-1)*percent/100]
 }
 
 // putter returns what puts a message, or a batch of them, from a number on. It

@@ -1,9 +1,8 @@
 package main
 
 import (
-	"context"
 	"errors"
-	"os/exec"
+	"fmt"
 )
 
 // promise says what a message has survived when its put returns.
@@ -27,19 +26,18 @@ const (
 
 // peer is one of those that are measured.
 type peer struct {
-	name    string
-	module  string             // whose version the report names
-	gives   map[promise]string // its promises, and the setting that makes each
-	batch   string             // what its batch is; "" if it has none
-	atomic  bool               // a kill leaves all of a batch or nothing
-	removes bool               // a read takes the messages away
-	notes   string             // its other settings, and why
-	open    func(dir string, p promise, writers int) (queue, error)
+	name     string
+	module   string             // whose version the report names; "" if it is of no module
+	gives    map[promise]string // its promises, and the setting that makes each
+	batch    string             // what its batch is; "" if it has none
+	atomic   bool               // a kill leaves all of a batch or nothing
+	removes  bool               // a read takes the messages away
+	putsOnly bool               // reads of it are not measured
+	notes    string             // its other settings, and why
+	open     func(dir string, p promise, writers int) (queue, error)
 
-	// A peer that is not in Go has, instead of open, a program that does the whole
-	// of a measurement and prints its result as JSON, and the file that it needs.
-	program func(ctx context.Context, s spec) (*exec.Cmd, error)
-	needs   string
+	// A peer in Java has, instead of open, a class that java/ builds.
+	java string
 }
 
 // queue is an open peer. Put and PutBatch may be called concurrently.
@@ -58,12 +56,32 @@ type queue interface {
 	Close() error
 }
 
+// preparer is a queue that is told, before the time begins, how much will be put.
+type preparer interface {
+	Prepare(messages int64, size int) error
+}
+
+// openQueue opens a peer for so many messages.
+func openQueue(p peer, dir string, pr promise, w workload, messages int64) (queue, error) {
+	q, err := p.open(dir, pr, w.writers)
+	if err != nil {
+		return nil, fmt.Errorf("open: %w", err)
+	}
+	if prepare, ok := q.(preparer); ok {
+		if err := prepare.Prepare(messages, w.size); err != nil {
+			return nil, errors.Join(fmt.Errorf("prepare: %w", err), q.Close())
+		}
+	}
+	return q, nil
+}
+
 // peers in the order of reports; the first is the one that others are compared with.
 var peers = []peer{
-	pocketmqStore, pocketmqProducer, rocketMQ,
+	pocketmqStore, pocketmqProducer, rocketMQ, chronicleQueue,
 	tidwallWAL, raftWAL, etcdWAL, prometheusWAL,
 	boltDB, pebbleDB, badgerDB, levelDB,
-	dqueQueue, goqiteQueue, victoriaQueue, natsJetStream,
+	dqueQueue, goqiteQueue, victoriaQueue, natsJetStream, natsAsync,
+	limitCopy, limitCommit,
 }
 
 func peerNamed(name string) (peer, bool) {

@@ -28,6 +28,18 @@ var natsJetStream = peer{
 	open: openNATS,
 }
 
+var natsAsync = peer{
+	name:   "NATS JetStream async",
+	module: natsJetStream.module,
+	gives: map[promise]string{
+		memoryOnly: "a put is `PublishAsync`, and returns before the server has the message; there are up to 4,000 unanswered ones, its default. " +
+			"What is acknowledged is as of the row above, and all of it is “until readable”",
+	},
+	putsOnly: true,
+	notes:    "Else as NATS JetStream.",
+	open:     openNATSAsync,
+}
+
 const (
 	natsStream  = "BENCH"
 	natsSubject = "bench"
@@ -41,9 +53,12 @@ type natsQueue struct {
 	js      jetstream.JetStream
 	stream  jetstream.Stream
 	batches atomic.Int64
+	lost    atomic.Int64 // of those that nobody waits for
 }
 
-func openNATS(dir string, p promise, _ int) (queue, error) {
+func openNATS(dir string, p promise, _ int) (queue, error) { return startNATS(dir, p) }
+
+func startNATS(dir string, p promise) (*natsQueue, error) {
 	s, err := server.NewServer(&server.Options{
 		JetStream: true, StoreDir: dir, SyncAlways: p == powerLoss,
 		DontListen: true, NoLog: true, NoSigs: true,
@@ -66,7 +81,9 @@ func (q *natsQueue) connect() (err error) {
 	if q.conn, err = nats.Connect("", nats.InProcessServer(q.server)); err != nil {
 		return err
 	}
-	if q.js, err = jetstream.New(q.conn, jetstream.WithDefaultTimeout(natsTimeout)); err != nil {
+	q.js, err = jetstream.New(q.conn, jetstream.WithDefaultTimeout(natsTimeout),
+		jetstream.WithPublishAsyncErrHandler(func(jetstream.JetStream, *nats.Msg, error) { q.lost.Add(1) }))
+	if err != nil {
 		return err
 	}
 	q.stream, err = q.js.CreateOrUpdateStream(context.Background(), jetstream.StreamConfig{
@@ -154,5 +171,32 @@ func (q *natsQueue) Close() error {
 	}
 	q.server.Shutdown()
 	q.server.WaitForShutdown()
+	return nil
+}
+
+// natsAsyncQueue does not wait for each acknowledgement.
+type natsAsyncQueue struct{ *natsQueue }
+
+func openNATSAsync(dir string, p promise, _ int) (queue, error) {
+	q, err := startNATS(dir, p)
+	if err != nil {
+		return nil, err
+	}
+	return natsAsyncQueue{q}, nil
+}
+
+func (q natsAsyncQueue) Put(body []byte) error {
+	_, err := q.js.PublishAsync(natsSubject, body, jetstream.WithStallWait(natsTimeout))
+	return err
+}
+
+func (q natsAsyncQueue) PutBatch([][]byte) error { return errNoBatch }
+
+// Drain waits for all acknowledgements.
+func (q natsAsyncQueue) Drain() error {
+	<-q.js.PublishAsyncComplete()
+	if n := q.lost.Load(); n > 0 {
+		return fmt.Errorf("%d messages were not acknowledged", n)
+	}
 	return nil
 }

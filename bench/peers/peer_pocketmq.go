@@ -20,6 +20,7 @@ var pocketmqStore = peer{
 	module: "github.com/pocketmq/pocketmq",
 	gives: map[promise]string{
 		processCrash: "`Flush: FlushAsync`; synced within 500 ms",
+		memoryOnly:   "the same, which promises more: there is nothing less",
 		powerLoss:    "`Flush: FlushSync`, the default; writers share syncs",
 	},
 	batch: "`PutMessages`: seen as a whole; one that a crash of the system cuts off before its answer may survive in part",
@@ -31,8 +32,11 @@ var pocketmqStore = peer{
 var pocketmqProducer = peer{
 	name:   "PocketMQ producer",
 	module: "github.com/pocketmq/pocketmq",
-	gives:  pocketmqStore.gives,
-	batch:  pocketmqStore.batch,
+	gives: map[promise]string{
+		processCrash: pocketmqStore.gives[processCrash],
+		powerLoss:    pocketmqStore.gives[powerLoss],
+	},
+	batch: pocketmqStore.batch,
 	notes: "The whole path of a send: `Producer.SendToQueue` and `SendBatchToQueue`, broker, store, with default configuration. " +
 		"Each message gets a unique id, which is indexed. A read is `Reader.Messages`, which copies.",
 	open: openPocketMQProducer,

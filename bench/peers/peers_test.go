@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -28,19 +29,38 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestWorkloads does every measurement that there is with 1,000 messages; each
-// reads back what it put and compares it.
-func TestWorkloads(t *testing.T) {
-	rows, err := selectRows("")
+// allRows are those of every peer that is here.
+func allRows(t testing.TB) []*row {
+	t.Helper()
+	var rows []*row
+	for _, g := range allGroups(t) {
+		rows = append(rows, g.rows...)
+	}
+	return rows
+}
+
+func allGroups(t testing.TB) []group {
+	t.Helper()
+	here, err := available("")
 	if err != nil {
 		t.Fatal(err)
 	}
+	groups, err := selectGroups(here, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return groups
+}
+
+// TestWorkloads does every measurement that there is with 1,000 messages; each
+// reads back what it put and compares it.
+func TestWorkloads(t *testing.T) {
 	for _, p := range peers {
 		if reason := p.missing(); reason != "" {
 			t.Run(p.name, func(t *testing.T) { t.Skip(reason) })
 		}
 	}
-	for _, r := range rows {
+	for _, r := range allRows(t) {
 		t.Run(r.name(), func(t *testing.T) {
 			n := int64(1000)
 			if r.promise == powerLoss && r.workload.batch == 1 {
@@ -49,7 +69,7 @@ func TestWorkloads(t *testing.T) {
 			s := spec{Peer: r.peer.name, Workload: r.workload.name, Promise: r.promise, Dir: t.TempDir(),
 				Bytes: n * int64(r.workload.size), Limit: time.Minute}
 			do := measure
-			if r.peer.program != nil {
+			if r.peer.java != "" {
 				do = func(s spec) (result, error) { return inChild(t.Context(), s, t.TempDir()) }
 			}
 			result, err := do(s)
@@ -58,6 +78,9 @@ func TestWorkloads(t *testing.T) {
 			}
 			if result.Messages < n || result.Took <= 0 || result.Drained < result.Took {
 				t.Errorf("%+v for %d messages", result, n)
+			}
+			if timed := r.promise == powerLoss; timed != (result.P50 > 0) || result.P99 < result.P50 || result.P99 > result.Took {
+				t.Errorf("latencies of %+v", result)
 			}
 		})
 	}
@@ -80,6 +103,8 @@ const (
 	killBatch    = 100
 )
 
+var killWorkload = workload{size: killSize, writers: 1, batch: 1}
+
 // putAndWait returns when something goes wrong, else it is killed.
 func putAndWait(text string) error {
 	var s killSpec
@@ -87,13 +112,13 @@ func putAndWait(text string) error {
 		return err
 	}
 	p, _ := peerNamed(s.Peer)
-	q, err := p.open(s.Dir, s.Promise, 1)
-	if err != nil {
-		return err
-	}
-	w := workload{size: killSize, writers: 1, batch: 1}
+	w := killWorkload
 	if s.Batches {
 		w.batch = killBatch
+	}
+	q, err := openQueue(p, s.Dir, s.Promise, w, killMessages)
+	if err != nil {
+		return err
 	}
 	put := putter(q, w)
 	for n := int64(0); s.Batches || n < killMessages; n += int64(w.batch) {
@@ -105,20 +130,9 @@ func putAndWait(text string) error {
 	select {} // without Close
 }
 
-// afterKill runs a child that is killed once it has reported so many puts, and
-// returns the messages that are there afterwards, which it compares with what was put.
-func afterKill(t *testing.T, s killSpec, puts int) int64 {
+// killAfter starts a child and kills it once it has reported so many puts.
+func killAfter(t *testing.T, cmd *exec.Cmd, puts int) {
 	t.Helper()
-	text, err := json.Marshal(s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.CommandContext(t.Context(), self)
-	cmd.Env = append(os.Environ(), killVariable+"="+string(text))
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -137,6 +151,23 @@ func afterKill(t *testing.T, s killSpec, puts int) int64 {
 		t.Error(err)
 	}
 	_ = cmd.Wait() // killed
+}
+
+// afterKill runs a child that is killed, and returns the messages that are there
+// afterwards, which it compares with what was put.
+func afterKill(t *testing.T, s killSpec, puts int) int64 {
+	t.Helper()
+	text, err := json.Marshal(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), self)
+	cmd.Env = append(os.Environ(), killVariable+"="+string(text))
+	killAfter(t, cmd, puts)
 
 	p, _ := peerNamed(s.Peer)
 	q, err := p.open(s.Dir, s.Promise, 1)
@@ -156,18 +187,48 @@ func afterKill(t *testing.T, s killSpec, puts int) int64 {
 	return c.count
 }
 
+// afterKillJava is afterKill for a peer in Java.
+func afterKillJava(t *testing.T, s killSpec, puts int) int64 {
+	t.Helper()
+	p, _ := peerNamed(s.Peer)
+	task := spec{Promise: s.Promise, Dir: s.Dir, Bytes: killSize * killMessages}
+	command := func(do string) *exec.Cmd {
+		cmd, err := javaCommand(t.Context(), p.java, do, task, killWorkload)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return cmd
+	}
+	killAfter(t, command("hold"), puts)
+	out, err := command("count").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := strconv.ParseInt(strings.TrimSpace(string(out)), 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
 // TestKill kills every peer without closing it: what was put with one of the two
-// promises that say so is there. It keeps peers in the groups they belong to. RocketMQ's
-// store is killed by the tests in interop.
+// promises that say so is there. It keeps peers in the groups they belong to.
 func TestKill(t *testing.T) {
 	for _, p := range peers {
 		for _, pr := range []promise{processCrash, powerLoss} {
-			if _, gives := p.gives[pr]; !gives || p.open == nil {
+			if _, gives := p.gives[pr]; !gives {
 				continue
 			}
 			t.Run(p.name+"/"+string(pr), func(t *testing.T) {
+				if reason := p.missing(); reason != "" {
+					t.Skip(reason)
+				}
+				after := afterKill
+				if p.java != "" {
+					after = afterKillJava
+				}
 				s := killSpec{Peer: p.name, Promise: pr, Dir: t.TempDir()}
-				if n := afterKill(t, s, killMessages); n != killMessages {
+				if n := after(t, s, killMessages); n != killMessages {
 					t.Errorf("%d messages survived, %d were acknowledged", n, killMessages)
 				}
 			})

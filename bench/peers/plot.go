@@ -25,6 +25,11 @@ func (g group) plotName() string {
 	return strings.NewReplacer("/", "-", "=", "", " ", "-").Replace(name) + ".svg"
 }
 
+// plotted are the rows with figures that are peers: beside a limit the others would be hard to tell apart.
+func (g group) plotted() []*row {
+	return slices.DeleteFunc(g.measured(), func(r *row) bool { return r.peer.module == "" })
+}
+
 // writePlot draws a group as bars, the first peer at the top.
 func writePlot(g group, dir string) error {
 	plot.DefaultFont = font.Font{Typeface: "Liberation", Variant: "Sans"}
@@ -35,7 +40,7 @@ func writePlot(g group, dir string) error {
 	p.X.Label.Text = "messages per second until they can be read, median"
 	p.X.Tick.Marker = plot.TickerFunc(rateTicks)
 	p.Add(plotter.NewGrid())
-	rows := slices.Clone(g.rows)
+	rows := g.plotted()
 	slices.Reverse(rows)
 	if err := addBars(p, rows); err != nil {
 		return err

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"encoding/xml"
 	"errors"
 	"io"
@@ -13,27 +14,49 @@ import (
 	"time"
 )
 
-// rowsOf are made-up figures: repetitions of so many messages in a second.
-func rowsOf(t *testing.T, rates map[string][]int64) []*row {
+// madeUp are results of every group that is here: rounds of so many messages in a second.
+func madeUp(t *testing.T, rates map[string][]int64) *results {
 	t.Helper()
-	rows, err := selectRows("")
+	here, err := available("")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, r := range rows {
-		for _, n := range append(rates[r.peer.name], 1000) {
-			r.results = append(r.results, result{Messages: n, Took: time.Second, Drained: 2 * time.Second})
+	have, err := readResults(filepath.Join(t.TempDir(), resultsName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	opts := options{bytes: 1 << 20, limit: 10 * time.Second, dir: t.TempDir()}
+	s := session{Started: madeUpStart, Command: "go run . -peers 'a|b'", Runs: 3, Bytes: opts.bytes, Identity: identity(opts, here)}
+	if err := have.begin(s); err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range allRows(t) {
+		for round, n := range append(rates[x.peer.name], 1000, 1000, 1000)[:3] {
+			m := measurementOf(x, round, result{Messages: n, Took: time.Second, Drained: 2 * time.Second})
+			if x.promise == powerLoss {
+				m.Result.P50, m.Result.P99 = 1500*time.Microsecond, 2*time.Second
+			}
+			if err := have.add(m); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
-	return rows
+	return have
 }
 
-// TestReport looks at a report of figures that are known.
+var madeUpStart = time.Date(2026, 7, 8, 9, 10, 11, 0, time.UTC)
+
+// measurementOf is one that began so many minutes later as its round says.
+func measurementOf(x *row, round int, r result) measurement {
+	return measurement{Peer: x.peer.name, Workload: x.workload.name, Promise: x.promise, Round: round,
+		At: madeUpStart.Add(time.Duration(round) * time.Minute), Wall: time.Duration(round+1) * time.Second, Result: r}
+}
+
+// TestReport looks at a report of figures that are known, made of a file.
 func TestReport(t *testing.T) {
+	made := madeUp(t, map[string][]int64{"PocketMQ store": {9000, 3_000_000}, "bbolt": {4500, 1}})
 	dir := t.TempDir()
-	rows := rowsOf(t, map[string][]int64{"PocketMQ store": {9000, 3_000_000}, "bbolt": {4500, 1}})
-	opts := options{bytes: 1 << 30, runs: 3, limit: 10 * time.Second, out: dir, dir: dir, args: []string{"-runs", "3"}}
-	if err := publish(opts, rows); err != nil {
+	if err := run(t.Context(), []string{"-report", "-results", made.path, "-out", dir}); err != nil {
 		t.Fatal(err)
 	}
 	page, err := os.ReadFile(filepath.Join(dir, reportName))
@@ -41,11 +64,17 @@ func TestReport(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"| PocketMQ store | 9,000 | 1,000 – 3,000,000 | 4,500 | 4.4 | 8.8 | 1.00 |",
-		"| bbolt | 1,000 | 1 – 4,500 | 500 | 0.5 | 1.0 | 9.00 |",
-		"| Pebble |  | – | 9.00 |  |",
-		"`go run . -runs 3` in `bench/peers`",
-		"median of 3 repetitions, each until 1073741824 bytes of bodies or 10s",
+		"| PocketMQ store | 9,000 | 1,000 – 3,000,000 | 4,500 | 4.4 | 8.8, at the limit | 1.00 |\n",
+		"| PocketMQ store | 9,000 | 1,000 – 3,000,000 | 4,500 | 4.4 | 8.8, at the limit | 1.00 | 1,500 | 2,000,000 |\n",
+		"| bbolt | 1,000 | 1 – 4,500 | 500 | 0.5 | 1.0, at the limit | 9.00 |\n",
+		"| Pebble | 1,000 | 1,000 – 1,000 | 500 | 0.5 | 1.0, at the limit | 9.00 |\n",
+		"| goqite | 1,000 | 1,000 – 1,000 | 500 | 0.5 | 1.0, at the limit | – |\n",
+		"Measured 2026-07-08 09:10 to 2026-07-08 09:12 UTC, 3 rounds.",
+		"| limit of a measurement | 10s |",
+		"| Java | " + javaVersion() + " |",
+		"| 2026-07-08 09:10 UTC | `go run . -peers 'a\\|b'` in `bench/peers` |",
+		"median of 3 rounds",
+		"`go.etcd.io/bbolt` v",
 		"`MaxBatchSize` is the number of writers and `MaxBatchDelay` 2 ms",
 		"- **power loss**: always; there is no mode without sync",
 	} {
@@ -54,7 +83,7 @@ func TestReport(t *testing.T) {
 		}
 	}
 	plots := regexp.MustCompile(`\((\S+\.svg)\)`).FindAllStringSubmatch(string(page), -1)
-	if groups := groupRows(rows); len(plots) != len(groups) {
+	if groups := allGroups(t); len(plots) != len(groups) {
 		t.Errorf("%d plots of %d groups", len(plots), len(groups))
 	}
 	for _, plot := range plots {
@@ -84,46 +113,68 @@ func checkXML(t *testing.T, path string) {
 	}
 }
 
-// TestRun makes two measurements in processes of their own.
+// TestRun makes two rounds of two measurements in processes of their own, and nothing when it is called again.
 func TestRun(t *testing.T) {
-	dir := t.TempDir()
-	opts := options{bytes: 64 << 10, runs: 2, limit: time.Minute, dir: dir, only: "^(PocketMQ store|goleveldb)/put/size=1024/writers=1/process"}
-	rows, err := measureAll(context.Background(), opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := failures(rows); err != nil {
-		t.Fatal(err)
-	}
-	if len(rows) != 2 {
-		t.Fatalf("%d rows", len(rows))
-	}
-	for _, r := range rows {
-		if len(r.results) != 2 || r.results[1].Messages != 64 {
-			t.Errorf("%s: %+v", r.name(), r.results)
+	dir, out := t.TempDir(), t.TempDir()
+	args := []string{"-bytes", "65536", "-runs", "2", "-limit", "1m", "-dir", dir, "-out", out,
+		"-peers", "^(PocketMQ store|goleveldb)$", "-only", "^put/size=1024/writers=1/process"}
+	path := filepath.Join(out, resultsName)
+	var first []byte
+	for n := range 2 {
+		if err := run(t.Context(), args); err != nil {
+			t.Fatal(err)
 		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n > 0 && string(text) != string(first) {
+			t.Errorf("measured again:\n%s", text[len(first):])
+		}
+		first = text
+	}
+	var turns []string
+	for line := range strings.Lines(string(first)) {
+		var l resultsLine
+		if err := json.Unmarshal([]byte(line), &l); err != nil {
+			t.Fatal(err)
+		}
+		if m := l.Measurement; m != nil {
+			turns = append(turns, m.Peer)
+			if m.Result.Messages != 64 || m.Wall < m.Result.Drained {
+				t.Errorf("%+v", m)
+			}
+		}
+	}
+	if got := strings.Join(turns, ", "); got != "PocketMQ store, goleveldb, PocketMQ store, goleveldb" {
+		t.Errorf("turns of %s", got)
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v, %v", left, err)
 	}
-}
-
-// TestFailedRow goes on after a failure, and tells of it.
-func TestFailedRow(t *testing.T) {
-	dir := t.TempDir()
-	opts := options{bytes: 1, runs: 2, limit: time.Minute, dir: filepath.Join(dir, "missing"), out: dir, only: "^bbolt/put/size=1024/writers=1/power"}
-	rows, err := measureAll(context.Background(), opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := failures(rows); !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), "bbolt/put/size=1024/writers=1/power loss") {
+	if _, err := os.Stat(filepath.Join(out, reportName)); err != nil {
 		t.Error(err)
 	}
-	if groups := groupRows(rows); len(groups) != 0 {
-		t.Errorf("tables of what failed: %+v", groups)
+}
+
+// TestFailedRow goes on after a failure, tells of it, and does not measure it again.
+func TestFailedRow(t *testing.T) {
+	dir := t.TempDir()
+	args := []string{"-bytes", "1", "-runs", "2", "-dir", filepath.Join(dir, "missing"), "-out", dir,
+		"-peers", "bbolt", "-only", "^put/size=1024/writers=1/power"}
+	for range 2 {
+		err := run(t.Context(), args)
+		if err == nil || !strings.Contains(err.Error(), "bbolt/put/size=1024/writers=1/power loss: ") || !strings.Contains(err.Error(), "missing") {
+			t.Error(err)
+		}
 	}
-	if page := report(opts, rows); !strings.Contains(page, "- bbolt/put/size=1024/writers=1/power loss failed, and is left out\n") {
-		t.Errorf("the report does not say so: %s", page)
+	text, err := os.ReadFile(filepath.Join(dir, resultsName))
+	if err != nil || strings.Count(string(text), "\n") != 2 {
+		t.Errorf("%v, results:\n%s", err, text)
+	}
+	page, err := os.ReadFile(filepath.Join(dir, reportName))
+	if err != nil || !strings.Contains(string(page), "- bbolt/put/size=1024/writers=1/power loss failed, and is left out\n") {
+		t.Errorf("%v, the report does not say so:\n%s", err, page)
 	}
 }
 
@@ -142,14 +193,18 @@ func TestOptionsRefused(t *testing.T) {
 		"-runs -1":          {"-runs", "-1"},
 		"-limit 0s":         {"-limit", "0s"},
 		`argument "pebble"`: {"pebble"},
+		"-results or -out":  {},
+		"-only: error":      {"-only", "("},
+		"-only nobody":      {"-only", "nobody"},
+		"-peers nobody":     {"-peers", "nobody"},
+		"-peers: error":     {"-peers", "("},
+		"no measurements":   {"-report"},
 	} {
-		if _, err := parseOptions(args); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: %v", args, err)
+		if want != "-results or -out" {
+			args = append(args, "-results", filepath.Join(t.TempDir(), resultsName))
 		}
-	}
-	for _, only := range []string{"(", "nobody"} {
-		if _, err := selectRows(only); err == nil || !strings.Contains(err.Error(), "-only") {
-			t.Errorf("-only %s: %v", only, err)
+		if err := run(t.Context(), args); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v", args, err)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"time"
 )
 
 // group is what may be compared: one workload under one promise.
@@ -11,23 +12,27 @@ type group struct {
 	workload workload
 	promise  promise
 	rows     []*row
+
+	rounds      int // that are complete
+	from, until time.Time
 }
 
-// groupRows puts rows of one workload and promise together, in their order, and leaves out those that failed.
-func groupRows(rows []*row) []group {
-	var groups []group
-	for _, r := range rows {
-		if r.err != nil {
-			continue
-		}
-		last := len(groups) - 1
-		if last < 0 || groups[last].workload.name != r.workload.name || groups[last].promise != r.promise {
-			groups = append(groups, group{workload: r.workload, promise: r.promise})
-			last++
-		}
-		groups[last].rows = append(groups[last].rows, r)
+// name is what -only looks at.
+func (g group) name() string { return g.workload.name + "/" + string(g.promise) }
+
+// measured are the rows that have figures.
+func (g group) measured() []*row {
+	return slices.DeleteFunc(slices.Clone(g.rows), func(r *row) bool { return r.err != nil })
+}
+
+// times says when the group was measured.
+func (g group) times(runs int) string {
+	const minute = "2006-01-02 15:04"
+	rounds := fmt.Sprintf("%d rounds", g.rounds)
+	if g.rounds < runs {
+		rounds = fmt.Sprintf("%d of %d rounds", g.rounds, runs)
 	}
-	return groups
+	return fmt.Sprintf("Measured %s to %s UTC, %s.", g.from.UTC().Format(minute), g.until.UTC().Format(minute), rounds)
 }
 
 func (g group) title() string {
@@ -39,7 +44,7 @@ func (g group) title() string {
 
 // base is the row that others are compared with: PocketMQ's store, nil where it is not in the group.
 func (g group) base() *row {
-	for _, r := range g.rows {
+	for _, r := range g.measured() {
 		if r.peer.name == peers[0].name {
 			return r
 		}
@@ -79,11 +84,6 @@ func (r *row) rate(of func(result) float64) spread {
 	return spreadOf(values)
 }
 
-// mib is the median of the body bytes that repetitions moved.
-func (r *row) mib() float64 {
-	return r.rate(func(x result) float64 { return float64(x.Messages) * float64(r.workload.size) / (1 << 20) }).median
-}
-
 // formatRate groups the digits of a number by thousands.
 func formatRate(v float64) string {
 	s := strconv.FormatFloat(v, 'f', 0, 64)
@@ -104,7 +104,7 @@ func ratios(groups []group) [][]string {
 		line, measured := []string{p.name}, false
 		for _, g := range groups {
 			cell := ""
-			for _, r := range g.rows {
+			for _, r := range g.measured() {
 				if r.peer.name == p.name {
 					cell, measured = g.ratio(r), true
 				}
@@ -118,20 +118,30 @@ func ratios(groups []group) [][]string {
 	return table
 }
 
-// lines is the table of one group.
-func (g group) lines() [][]string {
-	table := [][]string{{
+// lines is the table of one group. It marks what stopped at the limit.
+func (g group) lines(bytes int64) [][]string {
+	head := []string{
 		"peer", "messages/s", "min – max", "messages/s until readable", "MiB/s until readable", "MiB in a run", "PocketMQ store does ×",
-	}}
-	batches := g.workload.batch > 1 && !g.workload.read
-	if batches {
-		table[0] = append(table[0], "a kill leaves of a batch")
 	}
-	for _, r := range g.rows {
+	puts := !g.workload.read
+	timed, batches := puts && g.promise == powerLoss, puts && g.workload.batch > 1
+	if timed {
+		head = append(head, "a put, p50 µs", "p99 µs")
+	}
+	if batches {
+		head = append(head, "a kill leaves of a batch")
+	}
+	table := [][]string{head}
+	for _, r := range g.measured() {
 		put, readable := r.rate(result.putRate), r.rate(result.drainedRate)
 		line := []string{
 			r.peer.name, formatRate(put.median), formatRate(put.min) + " – " + formatRate(put.max), formatRate(readable.median),
-			fmt.Sprintf("%.1f", readable.median*float64(r.workload.size)/(1<<20)), fmt.Sprintf("%.1f", r.mib()), g.ratio(r),
+			fmt.Sprintf("%.1f", readable.median*float64(r.workload.size)/(1<<20)), r.amount(bytes), g.ratio(r),
+		}
+		if timed {
+			line = append(line,
+				formatRate(r.rate(func(x result) float64 { return micros(x.P50) }).median),
+				formatRate(r.rate(func(x result) float64 { return micros(x.P99) }).median))
 		}
 		if batches {
 			line = append(line, r.peer.leftOfBatch())
@@ -139,4 +149,15 @@ func (g group) lines() [][]string {
 		table = append(table, line)
 	}
 	return table
+}
+
+func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
+
+// amount is the median of the body bytes that rounds moved, and whether one of them stopped at the limit.
+func (r *row) amount(bytes int64) string {
+	mib := fmt.Sprintf("%.1f", r.rate(func(x result) float64 { return float64(x.Messages) * float64(r.workload.size) / (1 << 20) }).median)
+	if slices.ContainsFunc(r.results, func(x result) bool { return x.Messages < r.workload.messages(bytes) }) {
+		mib += ", at the limit"
+	}
+	return mib
 }

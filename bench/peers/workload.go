@@ -42,7 +42,7 @@ func (w workload) messages(bytes int64) int64 {
 // takes reports whether the peer can be measured so.
 func (w workload) takes(p peer, pr promise) bool {
 	if w.read {
-		return p.removes == (pr == isRemoved)
+		return !p.putsOnly && p.removes == (pr == isRemoved)
 	}
 	_, gives := p.gives[pr]
 	return gives && (w.batch == 1 || p.batch != "")

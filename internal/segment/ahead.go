@@ -13,6 +13,7 @@ import (
 // AheadConfig says how far the space before a writer is kept ready.
 type AheadConfig struct {
 	Window   int64 // most bytes to keep ready before the writer; at least one page. A slow writer gets less
+	Zeros    bool  // also write zeros, for writers that sync: a sync of blocks that were written before need not change the file's metadata
 	Populate bool  // also fill the window with zeros and make its pages present and writable, for writers that store through the mapping
 
 	// Permit, if not nil, is asked before each new file, by the goroutine that would make it. Its error is that of the
@@ -222,11 +223,10 @@ func (a *Ahead) extend(target int64) error {
 		}
 		err = f.Prepare(min(target, f.End()) - f.base)
 		reached := f.base + f.Allocated()
-		if a.cfg.Populate && err == nil {
-			reached = min(roundUp(target, minSpan), reached)
-			err = f.fillCache(ready-f.base, reached-f.base)
-		}
-		if reached > ready && (err == nil || !a.cfg.Populate) {
+		filled := a.cfg.Populate || a.cfg.Zeros
+		if filled && err == nil {
+			err = a.fill(f, ready, min(roundUp(target, minSpan), reached))
+		} else if reached > ready && !filled {
 			a.ready.Store(reached)
 		}
 		if err != nil {
@@ -234,6 +234,40 @@ func (a *Ahead) extend(target int64) error {
 		}
 	}
 	return nil
+}
+
+// fill makes [from, to) of f present, in pieces, so that nobody waits for all of it.
+func (a *Ahead) fill(f *File, from, to int64) error {
+	for from < to {
+		end := min(to, from+int64(len(zeroChunk)))
+		if err := f.fillCache(from-f.base, end-f.base); err != nil {
+			return err
+		}
+		a.ready.Store(end)
+		a.answer()
+		if a.cfg.Populate && !a.slow {
+			_ = f.Populate(from-f.base, end-from) // see populate
+			if a.warm >= from {
+				a.warm = end
+			}
+		}
+		from = end
+	}
+	return nil
+}
+
+// answer tells those who wait for what is ready now.
+func (a *Ahead) answer() {
+	ready := a.ready.Load()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.waiting = slices.DeleteFunc(a.waiting, func(w waiter) bool {
+		if w.upTo > ready {
+			return false
+		}
+		w.result <- nil
+		return true
+	})
 }
 
 // fillCache writes zeros to [from, to), which nobody has written to and nobody may write to before it returns. Pages
