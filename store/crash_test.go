@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -47,7 +48,7 @@ type scene struct {
 	rand    *rand.Rand
 	moments []moment
 	end     message.LogOffset // of moments to come
-	queues  int32             // of each topic
+	queues  int32             // of each topic; 0 means 2
 	every   int               // about how many calls lie between two moments
 }
 
@@ -55,7 +56,7 @@ func newScene(t testing.TB, mode FlushMode, root string, seed uint64) *scene {
 	fs, dir := crashFSOver(t, root)
 	return &scene{
 		cfg: withFS(smallConfig(mode), fs), fs: fs, dir: dir, truth: newTruth(),
-		rand: rand.New(rand.NewPCG(seed, 1)), queues: 2, every: 6,
+		rand: rand.New(rand.NewPCG(seed, 1)), every: 6,
 	}
 }
 
@@ -144,7 +145,7 @@ func (sc *scene) work(s *DefaultMessageStore, puts int) error {
 func (sc *scene) step(s *DefaultMessageStore, r *rand.Rand, name string) error {
 	ctx := context.Background()
 	messages := []message.Message{drawMessage(r, name)}
-	queueID := r.Int32N(sc.queues)
+	queueID := r.Int32N(cmp.Or(sc.queues, 2))
 	var res PutMessageResult
 	var err error
 	kind := r.IntN(8)
