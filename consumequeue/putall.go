@@ -1,6 +1,10 @@
 package consumequeue
 
-import "github.com/pocketmq/pocketmq/message"
+import (
+	"errors"
+
+	"github.com/pocketmq/pocketmq/message"
+)
 
 // PutAll is Put for the units of a batch, of which first is the message of the
 // first: readers see all of them or none. That holds at the end of the queue;
@@ -17,8 +21,10 @@ func (q *Queue) PutAll(first message.QueueOffset, units []Unit) error {
 	defer q.mark()
 	q.newest.Store(int64(units[len(units)-1].LogOffset))
 	for i, u := range units {
-		if err := q.write(int64(first)+int64(i), u); err != nil {
-			return err
+		if n := int64(first) + int64(i); !q.keep(n, u) {
+			if err := errors.Join(q.writeTail(), q.write(n, u)); err != nil {
+				return err
+			}
 		}
 	}
 	q.max.Store(int64(first) + int64(len(units)))

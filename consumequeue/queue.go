@@ -29,24 +29,27 @@ import (
 // concurrently with them. Before Load the queue is not to be used but for its
 // fields, FileSize and Covers.
 type Queue struct {
+	table *Table // this and what follows is what a unit costs: one cache line
+	files *segment.Files
+	max   atomic.Int64  // number of the next message
+	marks atomic.Uint32 // lists of the table that the queue is in
+	ready atomic.Bool
+
+	newest atomic.Int64         // log offset of the unit that was put last, -1 for none since Open
+	tail   atomic.Pointer[tail] // nil when all units are in the files
+	tailMu sync.Mutex           // held to look into tail, and to change it
+
 	Topic string
 	ID    int32
-
-	marks atomic.Uint32 // lists of the table that the queue is in
 
 	// Known is how many messages the queue is known to have had, -1 if nobody
 	// knows. It is its owner's: of Config.Loaded, and then of who calls
 	// Table.Changed.
 	Known message.QueueOffset
 
-	table   *Table
-	files   *segment.Files
 	min     atomic.Int64 // first message that can be read
-	max     atomic.Int64 // number of the next message
 	flushed atomic.Int64 // units before it are synced, as far as known
-	newest  atomic.Int64 // log offset of the unit that was put last, -1 for none since Open
 
-	ready   atomic.Bool
 	loading sync.Mutex // held by the one Load that works
 
 	flushing sync.Mutex // held by the one Flush that works
@@ -104,9 +107,10 @@ func (q *Queue) Max() message.QueueOffset { return message.QueueOffset(q.max.Loa
 func (q *Queue) FileSize() int64 { return q.files.FileSize() }
 
 // Read copies units from the given number on into dst and returns how many: it
-// stops at Max and at the end of a file, so 0 < n < len(dst) does not mean the
-// end. It returns 0 when from is not in the queue, and an error matching
-// segment.ErrFault when the file was damaged from outside.
+// stops at Max, at the end of a file, and where units begin that are not in one
+// yet, so 0 < n < len(dst) does not mean the end. It returns 0 when from is not in
+// the queue, and an error matching segment.ErrFault when the file was damaged from
+// outside.
 func (q *Queue) Read(from message.QueueOffset, dst []Unit) (int, error) {
 	var now segment.Clock
 	return q.ReadAt(&now, from, dst)
@@ -114,9 +118,16 @@ func (q *Queue) Read(from message.QueueOffset, dst []Unit) (int, error) {
 
 // ReadAt is Read for who has looked at the clock, or will.
 func (q *Queue) ReadAt(now *segment.Clock, from message.QueueOffset, dst []Unit) (int, error) {
-	left := q.max.Load() - int64(from)
+	left := q.max.Load() - int64(from) // before the tail is looked at: what that has not is in a file by then
 	if from < 0 || left <= 0 {
 		return 0, nil
+	}
+	if q.tail.Load() != nil {
+		n, before := q.readTail(int64(from), dst[:min(int64(len(dst)), left)])
+		if n > 0 {
+			return n, nil
+		}
+		left = min(left, before)
 	}
 	f := q.files.Acquire(int64(from) * UnitSize)
 	if f == nil {
@@ -170,7 +181,7 @@ func (q *Queue) NextFile(off message.QueueOffset) message.QueueOffset {
 // which only a rebuild from the log brings, means that the first files were
 // lost: the queue starts again with it, and those behind it must follow.
 //
-// The unit is in the page cache on return: see Flush. An error matching
+// The unit can be read on return, and is in memory: see Flush. An error matching
 // segment.ErrNoSpace means a full disk; the same call may succeed later.
 //
 // Source: RocketMQ store/ConsumeQueue.java, putMessagePositionInfo; there a gap
@@ -180,12 +191,19 @@ func (q *Queue) Put(off message.QueueOffset, u Unit, rewrite bool) error {
 	if off < 0 || off > maxOffset {
 		return fmt.Errorf("consume queue %s: %w: message %d", q.files.Dir(), segment.ErrBadOffset, off)
 	}
+	q.newest.Store(int64(u.LogOffset))
+	if int64(off) == q.max.Load() && q.keep(int64(off), u) {
+		q.max.Store(int64(off) + 1)
+		return nil
+	}
+	if err := q.writeTail(); err != nil {
+		return err
+	}
 	if f := q.files.First(); f != nil && int64(off)*UnitSize < f.Base() {
 		if err := q.startAgain(f.Base()); err != nil {
 			return err
 		}
 	}
-	q.newest.Store(int64(u.LogOffset))
 	next := q.max.Load()
 	switch {
 	case int64(off) == next:
@@ -318,26 +336,9 @@ func writeUnit(f *segment.File, at int64, u Unit) (err error) {
 		_, err := f.WriteAt(b, at)
 		return err
 	}
-	f.MarkDirty()
 	defer f.Catch(debug.SetPanicOnFault(true), &err)
 	u.put(f.Bytes()[at:])
-	return nil
-}
-
-// Flush syncs the units that are not known to be on disk. It may be called
-// concurrently with everything. The first failure is final, because a second
-// sync would vouch for what the first one lost: every later call returns it.
-func (q *Queue) Flush() error {
-	q.flushing.Lock()
-	defer q.flushing.Unlock()
-	from, to := q.flushed.Load(), q.max.Load()
-	if from >= to || q.failed != nil {
-		return q.failed
-	}
-	if q.failed = q.files.Sync(from*UnitSize, to*UnitSize); q.failed != nil {
-		return q.failed
-	}
-	q.flushed.CompareAndSwap(from, to) // unless a unit before to was replaced meanwhile
+	f.MarkDirty()
 	return nil
 }
 
@@ -347,6 +348,9 @@ func (q *Queue) Truncate(off message.QueueOffset) (int64, error) {
 	dropped := q.max.Load() - int64(off)
 	if dropped <= 0 {
 		return 0, nil
+	}
+	if err := q.writeTail(); err != nil {
+		return 0, err
 	}
 	if _, _, err := q.files.CutAfter(int64(off)*UnitSize, false); err != nil {
 		return 0, fmt.Errorf("consume queue: %w", err)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -24,6 +23,11 @@ type Config struct {
 	FileMode fs.FileMode
 	DirMode  fs.FileMode
 	Cache    *segment.Cache // bounds how many files are mapped; nil means no bound
+
+	// TailBytes bounds the units, in bytes, that wait in memory until their file is
+	// opened for many of them at once, where more queues are in use than Cache has
+	// files mapped. 0 means that none do.
+	TailBytes int64
 
 	// Loaded, if not nil, is shown each queue that was there at Open, before its
 	// first use, when nobody else uses it. It may read and change the queue; an
@@ -52,11 +56,14 @@ type Table struct {
 	queues map[queueKey]*Queue
 	closed atomic.Bool
 
-	markMu  sync.Mutex
-	dirty   []*Queue // may have something unsynced
-	changed []*Queue // since the last call of Changed
+	markMu  sync.Mutex // guards what follows, but for kept
+	dirty   []*Queue   // may have something unsynced
+	changed []*Queue   // since the last call of Changed
 
 	newEntries map[string]bool // directories with entries that are not known to be on disk
+
+	kept    atomic.Int64 // bytes of all tails
+	keeping []*Queue     // have a tail, or had one
 }
 
 type queueKey struct {
@@ -338,12 +345,13 @@ func (t *Table) All() []*Queue {
 const (
 	markDirty = 1 << iota
 	markChanged
+	markKeeps
 )
 
 // mark notes that the queue has changed. While it is loaded that waits: nobody
 // else may know it yet.
 func (q *Queue) mark() {
-	if q.marks.Load() != markDirty|markChanged && q.ready.Load() {
+	if q.marks.Load()&(markDirty|markChanged) != markDirty|markChanged && q.ready.Load() {
 		q.table.mark(q)
 	}
 }
@@ -378,42 +386,6 @@ func (t *Table) Keep(changed []*Queue) {
 	for _, q := range changed {
 		q.mark()
 	}
-}
-
-// Flush syncs every queue that has something unsynced. It looks at those that
-// changed since the last one.
-func (t *Table) Flush() error {
-	t.markMu.Lock()
-	dirty, entries := t.dirty, t.newEntries
-	t.dirty, t.newEntries = nil, make(map[string]bool)
-	t.markMu.Unlock()
-	err := t.flushQueues(dirty)
-	for dir := range entries {
-		if err == nil {
-			err = t.cfg.FS.SyncDir(dir)
-		}
-	}
-	if err != nil {
-		t.markMu.Lock()
-		defer t.markMu.Unlock()
-		maps.Copy(t.newEntries, entries)
-		return fmt.Errorf("consume queues: %w", err)
-	}
-	return nil
-}
-
-func (t *Table) flushQueues(dirty []*Queue) error {
-	for i, q := range dirty {
-		q.marks.And(^uint32(markDirty)) // before: what changes from here on needs another one
-		if err := q.Flush(); err != nil {
-			q.mark()
-			t.markMu.Lock()
-			t.dirty = append(t.dirty, dirty[i+1:]...)
-			t.markMu.Unlock()
-			return fmt.Errorf("%s/%d: %w", q.Topic, q.ID, err)
-		}
-	}
-	return nil
 }
 
 // Close unmaps the queues' files as their readers let go. It does not flush. It

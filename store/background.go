@@ -100,6 +100,11 @@ const pointSegments = 8
 // queueInterval is the least pause between two syncs of the consume queues.
 const queueInterval = time.Second
 
+// pausePerSave is how much longer than a save the pause before the next one is at
+// least: with very many queues in use, or a slow disk, most of the time must be
+// left for messages.
+const pausePerSave = 10
+
 // progressInterval is the pause before progress is saved, which syncs the log:
 // under FlushAsync not more often than few pages are to be synced.
 func (s *DefaultMessageStore) progressInterval() time.Duration {
@@ -120,6 +125,7 @@ const cleanInterval = 10 * time.Second
 // retention by time or by the disk's use, it sleeps.
 func (s *DefaultMessageStore) maintainLoop() {
 	var save, look alarm
+	var took time.Duration // the last save
 	for {
 		select {
 		case <-s.stop:
@@ -127,11 +133,13 @@ func (s *DefaultMessageStore) maintainLoop() {
 			look.stop()
 			return
 		case <-s.queuesKick:
-			save.within(s.progressInterval())
+			save.within(max(s.progressInterval(), took*pausePerSave))
 		case <-save.c:
 			save.rang()
 			_ = s.checkInPlace() // it is final, and was logged
+			began := time.Now()
 			s.save()
+			took = time.Since(began)
 		case <-s.pointKick:
 			s.save()
 		case <-s.rolledKick:

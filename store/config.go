@@ -142,7 +142,8 @@ type Config struct {
 	Reserve int64
 
 	// MaxMappedFiles bounds how many files of the log and of consume queues are
-	// open and mapped at a time, whatever their number. Each takes a descriptor;
+	// open and mapped at a time, whatever their number. Each takes a descriptor,
+	// and where more queues are in use, up to 32 KiB of entries wait in memory;
 	// index files, and a few others, come on top. Beyond it the file is closed
 	// that was not used for the longest time. Those in use are never closed, so
 	// results that are not released may exceed it.

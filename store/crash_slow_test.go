@@ -34,3 +34,13 @@ func TestPowerLossForLong(t *testing.T) {
 	}
 	t.Logf("POCKETMQ_TEST_SEED=%d: %d images: %+v", seed, total.images, total)
 }
+
+// TestPowerLossWithManyQueuesForLong is TestPowerLossWithMoreQueuesThanFiles in
+// both modes, with more messages and moments.
+func TestPowerLossWithManyQueuesForLong(t *testing.T) {
+	for _, mode := range bothModes {
+		for seed := range uint64(3) {
+			powerLossWithManyQueues(t, mode, seed, 100, 60)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -47,6 +48,7 @@ type scene struct {
 	rand    *rand.Rand
 	moments []moment
 	end     message.LogOffset // of moments to come
+	queues  int32             // of each topic; 0 means 2
 	every   int               // about how many calls lie between two moments
 }
 
@@ -69,7 +71,7 @@ func (sc *scene) real() Config {
 var changes = map[crashfs.Op]bool{
 	crashfs.OpMkdirAll: true, crashfs.OpMkdir: true, crashfs.OpCreate: true, crashfs.OpRemove: true, crashfs.OpRename: true, crashfs.OpLink: true,
 	crashfs.OpSyncDir: true, crashfs.OpWriteAt: true, crashfs.OpTruncate: true, crashfs.OpAllocate: true, crashfs.OpSync: true,
-	crashfs.OpMap: true, crashfs.OpClose: true,
+	crashfs.OpMap: true, crashfs.OpClose: true, crashfs.OpSyncVolume: true,
 }
 
 const afterClose crashfs.Op = "after Close"
@@ -143,7 +145,7 @@ func (sc *scene) work(s *DefaultMessageStore, puts int) error {
 func (sc *scene) step(s *DefaultMessageStore, r *rand.Rand, name string) error {
 	ctx := context.Background()
 	messages := []message.Message{drawMessage(r, name)}
-	queueID := r.Int32N(2)
+	queueID := r.Int32N(cmp.Or(sc.queues, 2))
 	var res PutMessageResult
 	var err error
 	kind := r.IntN(8)

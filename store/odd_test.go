@@ -261,6 +261,9 @@ func (f foldFS) Link(from, to string) error                   { return f.FS.Link
 func (f foldFS) ReadDir(dir string) ([]os.DirEntry, error)    { return f.FS.ReadDir(f.real(dir)) }
 func (f foldFS) Lstat(path string) (os.FileInfo, error)       { return f.FS.Lstat(f.real(path)) }
 func (f foldFS) SyncDir(dir string) error                     { return f.FS.SyncDir(f.real(dir)) }
+func (f foldFS) OpenVolume(dir string) (segment.Volume, error) {
+	return f.FS.OpenVolume(f.real(dir))
+}
 
 // TestTopicsThatDifferInCase are refused where they would share a directory, and
 // are two topics elsewhere.

@@ -27,6 +27,7 @@ type DefaultMessageStore struct {
 	host       message.Host
 	log        *commitlog.Log
 	queues     *consumequeue.Table
+	volume     segment.Volume // nil where it can not be synced as a whole
 	dispatcher *dispatcher.Dispatcher
 	recent     *commitlog.Follower // what dispatcher reads
 	index      *keyIndex           // nil with Config.NoIndex
@@ -187,6 +188,11 @@ func (s *DefaultMessageStore) openFiles() error {
 		return err
 	}
 	cache := segment.NewCache(s.cfg.MaxMappedFiles, maxMappedBytes)
+	if s.volume, err = s.cfg.fs.OpenVolume(s.dir); err == nil {
+		cache.SyncOn(s.volume)
+	} else if !errors.Is(err, errors.ErrUnsupported) {
+		return err
+	}
 	logCfg := commitlog.Config{
 		FS: s.logFS, Dir: filepath.Join(s.dir, "commitlog"), FileSize: s.cfg.SegmentSize,
 		FileMode: s.cfg.FileMode, DirMode: s.cfg.DirMode, Cache: cache,
@@ -209,7 +215,7 @@ func (s *DefaultMessageStore) openFiles() error {
 	s.queues, err = consumequeue.OpenTable(consumequeue.Config{
 		FS: s.cfg.fs, Dir: filepath.Join(s.dir, "consumequeue"), FileSize: s.cfg.ConsumeQueueFileSize,
 		Default: DefaultConsumeQueueFileSize, FileMode: s.cfg.FileMode, DirMode: s.cfg.DirMode, Cache: cache,
-		Loaded: s.queueLoaded,
+		TailBytes: int64(s.cfg.MaxMappedFiles) * tailBytes, Loaded: s.queueLoaded,
 	})
 	if err != nil {
 		return err
@@ -231,6 +237,7 @@ func (s *DefaultMessageStore) abandon() error {
 	if s.log != nil {
 		errs = append(errs, s.log.Close())
 	}
+	errs = append(errs, s.closeVolume())
 	if s.reserve != nil {
 		errs = append(errs, s.reserve.close())
 	}
@@ -239,6 +246,10 @@ func (s *DefaultMessageStore) abandon() error {
 	}
 	return errors.Join(errs...)
 }
+
+// tailBytes is how much of consume queues waits in memory to be written, for each
+// file that may be mapped.
+const tailBytes = 32 << 10
 
 // start begins what runs until Close.
 func (s *DefaultMessageStore) start() {
@@ -336,11 +347,18 @@ func (s *DefaultMessageStore) teardown() {
 	if s.index != nil {
 		errs = append(errs, s.index.files.Close())
 	}
-	errs = append(errs, s.queues.Close(), s.log.Close(), s.reserve.close(), s.owner.release(clean))
+	errs = append(errs, s.queues.Close(), s.log.Close(), s.closeVolume(), s.reserve.close(), s.owner.release(clean))
 	if err := errors.Join(errs...); err != nil {
 		s.closeErr = fmt.Errorf("close store: %w", typed(err))
 	}
 	s.cfg.Logger.Info("store closed", "dir", s.dir, "clean", clean, "err", s.closeErr)
+}
+
+func (s *DefaultMessageStore) closeVolume() error {
+	if s.volume == nil {
+		return nil
+	}
+	return s.volume.Close()
 }
 
 // contextUntil is a context that ends with ch.

@@ -17,7 +17,8 @@
 //	entries (Create, Rename, Remove, Link,   per directory, a number of     SyncDir of that directory
 //	Mkdir, MkdirAll)                         the last ones did not happen
 //
-// Old means: since the last Sync, or SyncDir. Syncing a file does not keep its
+// Old means: since the last Sync, or SyncDir. The Sync of the Volume does both for
+// all there is. Syncing a file does not keep its
 // name, and syncing a name does not keep the bytes: an image may have a name
 // with a length of 0, or no name for bytes that were synced. A file that was
 // removed may come back with all it had. Links of one file share its bytes.
@@ -28,6 +29,6 @@
 // again makes them be written (a store through a mapping is noticed only if it
 // changes a byte).
 //
-// Sync and SyncDir cost no I/O. The real directory is what the process that
+// No Sync costs I/O. The real directory is what the process that
 // lost power had seen; after a kill without loss of power it is the image.
 package crashfs

@@ -23,6 +23,9 @@ const (
 	OpLstat    Op = "lstat"
 	OpSyncDir  Op = "syncdir"
 
+	OpOpenVolume Op = "openvolume"
+	OpSyncVolume Op = "syncvolume" // the path is "."
+
 	OpReadAt   Op = "readat"
 	OpWriteAt  Op = "writeat"
 	OpSize     Op = "size"

@@ -131,15 +131,20 @@ func (h *handle) Sync() error {
 	}
 	h.fs.mu.Lock()
 	defer h.fs.mu.Unlock()
-	now, readErr := h.node.current()
+	return h.node.syncBytes(err)
+}
+
+// syncBytes is a sync of a file that fails with err, if it does. The caller holds fs.mu.
+func (n *node) syncBytes(err error) error {
+	now, readErr := n.current()
 	if readErr != nil {
 		return errors.Join(err, readErr)
 	}
 	if err != nil {
-		h.node.lost, h.node.rewritten = now, make(map[int64]bool)
+		n.lost, n.rewritten = now, make(map[int64]bool)
 		return err
 	}
-	h.node.durable = h.node.kept(now)
+	n.durable = n.kept(now)
 	return nil
 }
 

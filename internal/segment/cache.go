@@ -1,6 +1,8 @@
 package segment
 
-import "sync"
+import (
+	"sync"
+)
 
 // Cache bounds how many files are mapped at a time, over all lists that share it: each costs a descriptor and address
 // space. When it is full, opening one more file closes another that has no pin and was not used lately, first those
@@ -8,7 +10,8 @@ import "sync"
 // made to wait.
 //
 // A file that was written to since its last Sync is synced before it is closed. An error of that sync is the answer
-// of the next Sync of the file: nobody else may take its pages for written.
+// of the next Sync of the file: nobody else may take its pages for written. With a Volume a Derived file is closed
+// without: there may be very many, and one sync of all of the filesystem is then for them all.
 type Cache struct {
 	maxFiles int
 	maxBytes int64
@@ -17,6 +20,8 @@ type Cache struct {
 	ring  []*File // those that are mapped, or about to be
 	hand  int     // where the search for a file to close goes on
 	bytes int64   // mapped by them
+
+	together together
 }
 
 // NewCache returns a Cache for maxFiles mapped files, which together map at most maxBytes. A nil Cache has no limit.
@@ -77,7 +82,7 @@ func (c *Cache) victim() *File {
 	for left := rounds * len(c.ring); left > 0 && (len(c.ring) > c.maxFiles || c.bytes > c.maxBytes); left-- {
 		c.hand = (c.hand + 1) % len(c.ring)
 		f := c.ring[c.hand]
-		if f.state.CompareAndSwap(mapped|used, mapped) || left > len(c.ring) && f.dirty.Load() || !f.mu.TryLock() {
+		if f.state.CompareAndSwap(mapped|used, mapped) || left > len(c.ring) && f.mustSync() || !f.mu.TryLock() {
 			continue
 		}
 		if f.state.CompareAndSwap(mapped, none) {
@@ -92,6 +97,7 @@ func (c *Cache) victim() *File {
 // closeIdle closes a file that victim returned.
 func (f *File) closeIdle() {
 	defer f.mu.Unlock()
+	f.leave()
 	if f.dirty.Swap(false) && f.failed == nil {
 		f.failed = f.handle.Sync()
 	}
@@ -101,12 +107,19 @@ func (f *File) closeIdle() {
 	f.clean = f.failed == nil
 }
 
-// isClean reports whether a file is closed and has nothing unsynced.
-func (f *File) isClean() bool {
-	if f.state.Load()&mapped != 0 {
-		return false
+// mustSync reports whether a file must be synced before it is closed.
+func (f *File) mustSync() bool { return f.dirty.Load() && !f.mayLeave.Load() }
+
+// syncClosed is Sync without opening the file, if the Cache has closed it. It returns false if it must be opened.
+func (f *File) syncClosed() (done bool, err error) {
+	if f.IsMapped() {
+		return false, nil
 	}
 	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.clean
+	clean := f.clean
+	f.mu.Unlock()
+	if !clean || !f.waits() {
+		return clean, nil
+	}
+	return true, f.failure(f.list.cache.together.sync(f.left.Load()))
 }

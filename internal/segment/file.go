@@ -19,9 +19,11 @@ type File struct {
 	list *Files
 	base int64
 
-	state atomic.Int32 // see pin.go
-	dirty atomic.Bool  // may hold something that is not synced
-	drop  atomic.Bool  // remove the name when the last pin is gone
+	state    atomic.Int32 // see pin.go
+	dirty    atomic.Bool  // may hold something that is not synced, and is not left
+	mayLeave atomic.Bool  // see Files.mayLeave
+	left     atomic.Int64 // the sync of the Volume that covers the rest, see together; 0 for none
+	drop     atomic.Bool  // remove the name when the last pin is gone
 
 	seen Residency
 
@@ -30,7 +32,7 @@ type File struct {
 	mu     sync.Mutex  // one opening, closing, or allocation at a time
 	id     mmap.FileID // guarded by mu
 	failed error       // guarded by mu: the first sync that failed
-	clean  bool        // guarded by mu: the Cache closed it, and nothing was unsynced
+	clean  bool        // guarded by mu: the Cache closed it, and nothing was unsynced but what was left
 	handle Handle      // changed with mu held and without pins; who has a pin may read it
 	view   Mapping     // like handle
 	slot   int         // guarded by the Cache: where it counts the file
@@ -86,11 +88,13 @@ func (f *File) WriteAt(p []byte, off int64) (int, error) {
 	if err := f.check(off, int64(len(p))); err != nil {
 		return 0, err
 	}
-	f.dirty.Store(true)
-	return f.handle.WriteAt(p, off)
+	n, err := f.handle.WriteAt(p, off)
+	f.MarkDirty()
+	return n, err
 }
 
 // MarkDirty says that something was stored through the mapping, by somebody who will let the last pin go before a Sync.
+// It comes after the store: what a Sync does not see yet is for the next one.
 func (f *File) MarkDirty() {
 	if !f.dirty.Load() {
 		f.dirty.Store(true)
@@ -113,6 +117,10 @@ func (f *File) check(off, n int64) error {
 func (f *File) Sync() error {
 	if err := f.failure(nil); err != nil {
 		return err
+	}
+	if f.waits() { // only the sync of the whole volume tells about what was written before the file was closed
+		f.tryLeave()
+		return f.failure(f.list.cache.together.sync(f.left.Load()))
 	}
 	f.dirty.Store(false) // before: what is stored from here on may need another one
 	return f.failure(f.handle.Sync())

@@ -46,6 +46,7 @@ type Files struct {
 	dirMu      sync.Mutex   // one sync of the directory at a time
 	dirChanges atomic.Int64 // changes of entries so far
 	dirSynced  atomic.Int64 // how many of them are durable
+	dirLeft    leftEntries  // guarded by dirMu
 }
 
 // FileSize returns the length in bytes of each file.
@@ -95,16 +96,20 @@ func (s *Files) publish(list []*File) { s.list.Store(&list) }
 // a further Sync proves nothing. Offsets without a file are passed over.
 func (s *Files) Sync(from, to int64) error {
 	for _, f := range s.within(from, to) {
-		if f.isClean() || !f.Pin() {
-			continue
-		}
-		err := f.Sync()
-		f.Unpin()
-		if err != nil {
+		if err := f.syncUnlessGone(); err != nil {
 			return fmt.Errorf("sync segment: %w", err)
 		}
 	}
 	return s.syncDir()
+}
+
+// syncUnlessGone is Sync of a file that may leave its list meanwhile.
+func (f *File) syncUnlessGone() error {
+	if done, err := f.syncClosed(); done || err != nil || !f.Pin() {
+		return err
+	}
+	defer f.Unpin()
+	return f.Sync()
 }
 
 // within returns the files that hold a byte of [from, to).
@@ -127,6 +132,7 @@ func (s *Files) syncDir() error {
 	}
 	s.dirMu.Lock()
 	defer s.dirMu.Unlock()
+	s.settleEntries()
 	changes := s.dirChanges.Load()
 	if s.dirSynced.Load() == changes {
 		return nil

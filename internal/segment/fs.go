@@ -48,6 +48,24 @@ type FS interface {
 
 	// SyncDir makes the entries of dir durable.
 	SyncDir(dir string) error
+
+	// OpenVolume opens the filesystem that holds dir, to sync all of it by one call. The error matches
+	// errors.ErrUnsupported where that is not as good as the syncs of single files.
+	OpenVolume(dir string) (Volume, error)
+}
+
+// Volume is a filesystem that can be synced as a whole. Its methods may be used concurrently, except Close, which must
+// come last.
+type Volume interface {
+	// Sync returns nil when everything written to the filesystem before is durable, also through handles that are
+	// closed, with the entries of all directories. An error says that something that was written since OpenVolume is
+	// not, or somebody else's is not; after it another call proves nothing.
+	Sync() error
+
+	// Holds reports whether the file lies on the filesystem.
+	Holds(file mmap.FileID) bool
+
+	Close() error
 }
 
 // Handle is an open file. Its methods may be used concurrently, except Close, which must come last.

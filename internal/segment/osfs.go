@@ -86,6 +86,14 @@ func (osFS) ReadDir(dir string) ([]os.DirEntry, error) { return os.ReadDir(dir) 
 func (osFS) Lstat(path string) (os.FileInfo, error)    { return os.Lstat(path) }
 func (osFS) SyncDir(dir string) error                  { return mmap.SyncDir(dir) }
 
+func (osFS) OpenVolume(dir string) (Volume, error) {
+	v, err := mmap.OpenVolume(dir)
+	if err != nil {
+		return nil, err
+	}
+	return v, nil
+}
+
 // osHandle is a file of the operating system.
 type osHandle struct {
 	f        *os.File

@@ -21,6 +21,9 @@ const (
 // none is the state of a file that is neither mapped nor pinned.
 const none = 0
 
+// IsMapped reports whether the file is open at the moment.
+func (f *File) IsMapped() bool { return f.state.Load()&mapped != 0 }
+
 // isRetired tells whether the file has left its list.
 func (f *File) isRetired() bool { return f.state.Load()&retired != 0 }
 
@@ -116,15 +119,9 @@ func (f *File) release() error {
 // holds mu.
 func (f *File) open() int32 {
 	f.list.cache.admit(f)
-	h, err := f.list.fs.Open(f.Path())
-	if errors.Is(err, fs.ErrNotExist) {
-		err = &MovedError{Path: f.Path()}
-	}
+	h, err := f.openHandle()
 	if err == nil {
-		if err = f.checkSize(h); err == nil {
-			err = f.adopt(h)
-		}
-		if err == nil {
+		if err = f.adopt(h); err == nil {
 			return mapped
 		}
 		err = errors.Join(err, h.Close())
@@ -135,29 +132,49 @@ func (f *File) open() int32 {
 	return mapped | broken
 }
 
-// checkSize refuses a file that changed since it was listed.
-func (f *File) checkSize(h Handle) error {
+// openHandle opens the file for the caller, who holds mu.
+func (f *File) openHandle() (Handle, error) {
+	h, err := f.list.fs.Open(f.Path())
+	if errors.Is(err, fs.ErrNotExist) {
+		err = &MovedError{Path: f.Path()}
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := f.checkSame(h); err != nil {
+		return nil, errors.Join(err, h.Close())
+	}
+	return h, nil
+}
+
+// checkSame refuses a file that changed since it was listed, or that has been put in its place.
+func (f *File) checkSame(h Handle) error {
 	size, err := h.Size()
-	if err == nil && size != f.list.size {
-		err = &SizeError{Path: f.Path(), Got: size, Want: f.list.size}
+	if err != nil {
+		return err
+	}
+	if size != f.list.size {
+		return &SizeError{Path: f.Path(), Got: size, Want: f.list.size}
+	}
+	id, err := h.ID()
+	if err == nil && f.id.Differs(id) {
+		err = &MovedError{Path: f.Path()}
 	}
 	return err
 }
 
-// adopt maps the open file h and takes it over, unless another file has been put in its place.
+// adopt maps the open file h and takes it over.
 func (f *File) adopt(h Handle) error {
 	id, err := h.ID()
 	if err != nil {
 		return err
-	}
-	if f.id.Differs(id) {
-		return &MovedError{Path: f.Path()}
 	}
 	view, err := h.Map(f.list.size)
 	if err != nil {
 		return err
 	}
 	f.id, f.handle, f.view, f.clean = id, h, view, false
+	f.mayLeave.Store(f.list.mayLeave(id))
 	return nil
 }
 

@@ -87,19 +87,24 @@ func (r *rooted) CreateSized(path string, perm os.FileMode, size int64) (Handle,
 	return r.base.CreateSized(path, perm, size)
 }
 
-func (r *rooted) Open(path string) (Handle, error) {
-	if err := r.check(path); err != nil {
+func (r *rooted) Open(path string) (Handle, error) { return r.open(path, r.base.Open) }
+
+// open looks at the file itself only to say what is wrong: base follows no link there.
+func (r *rooted) open(path string, base func(string) (Handle, error)) (Handle, error) {
+	if err := r.check(filepath.Dir(path)); err != nil {
 		return nil, err
 	}
-	return r.base.Open(path)
+	h, err := base(path)
+	if err == nil {
+		return h, nil
+	}
+	if isLink := r.check(path); isLink != nil {
+		return nil, isLink
+	}
+	return nil, err
 }
 
-func (r *rooted) OpenRead(path string) (Handle, error) {
-	if err := r.check(path); err != nil {
-		return nil, err
-	}
-	return r.base.OpenRead(path)
-}
+func (r *rooted) OpenRead(path string) (Handle, error) { return r.open(path, r.base.OpenRead) }
 
 func (r *rooted) Remove(path string) error {
 	if err := r.check(filepath.Dir(path)); err != nil {
@@ -141,4 +146,11 @@ func (r *rooted) SyncDir(dir string) error {
 		return err
 	}
 	return r.base.SyncDir(dir)
+}
+
+func (r *rooted) OpenVolume(dir string) (Volume, error) {
+	if err := r.check(dir); err != nil {
+		return nil, err
+	}
+	return r.base.OpenVolume(dir)
 }
