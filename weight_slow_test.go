@@ -55,7 +55,7 @@ func main() {
 `
 )
 
-// TestWeight: sending and receiving adds at most 3 MB to a program that prints a
+// TestWeight: sending and receiving adds at most 3 MiB to a program that prints a
 // line, and three modules besides this one. More than half of it is this module;
 // the largest parts of the standard library that come with it are the encoder of
 // encoding/json, which log/slog needs, and time, compress/flate and log/slog.
@@ -63,7 +63,7 @@ func TestWeight(t *testing.T) {
 	before, _ := weigh(t, helloWorld)
 	after, modules := weigh(t, helloQueue)
 	t.Logf("%.2f MB added to %.2f MB; modules: %v", float64(after-before)/1e6, float64(before)/1e6, modules)
-	require.LessOrEqual(t, after-before, int64(3_000_000))
+	require.LessOrEqual(t, after-before, int64(3<<20))
 	require.Equal(t, []string{"github.com/cespare/xxhash/v2", "github.com/edsrzf/mmap-go", modulePath, "golang.org/x/sys"}, modules)
 }
 

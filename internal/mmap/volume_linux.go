@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -50,9 +52,11 @@ func kernelSince(major, minor int) bool {
 	if unix.Uname(&name) != nil {
 		return false
 	}
-	var is, sub int
-	if _, err := fmt.Sscanf(unix.ByteSliceToString(name.Release[:]), "%d.%d", &is, &sub); err != nil {
+	numbers := strings.FieldsFunc(unix.ByteSliceToString(name.Release[:]), func(r rune) bool { return r < '0' || r > '9' })
+	if len(numbers) < 2 {
 		return false
 	}
-	return is > major || is == major && sub >= minor
+	is, err := strconv.Atoi(numbers[0])
+	sub, err2 := strconv.Atoi(numbers[1])
+	return err == nil && err2 == nil && (is > major || is == major && sub >= minor)
 }
