@@ -38,9 +38,14 @@ func TestResidentTellsWhatIsInMemory(t *testing.T) {
 	require.False(t, m.Resident(3*page, page+1))
 	require.False(t, m.Resident(3*page-1, 2))
 	require.False(t, m.Resident(0, size))
-	_, err = f.ReadAt(make([]byte, size), 0)
-	require.NoError(t, err)
-	require.True(t, m.Resident(0, size), "more pages than are looked at in one call")
+	for range 10 { // the kernel may take a page back meanwhile
+		_, err = f.ReadAt(make([]byte, size), 0)
+		require.NoError(t, err)
+		if m.Resident(0, size) {
+			return
+		}
+	}
+	t.Fatal("more pages than are looked at in one call: never resident")
 }
 
 func TestResidentOutsideIsFalse(t *testing.T) {
