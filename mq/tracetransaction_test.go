@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -19,16 +20,22 @@ import (
 // checker can not change what is told of a message.
 func TestTraceOfTransactions(t *testing.T) {
 	h := openHouse(t)
-	h.quickChecks(t, time.Second) // those that end at once are not asked about
+	h.quickChecks(t, 20*time.Millisecond)
 	h.createTopic(t, "shop%orders", 1)
 	at := time.UnixMilli(1_700_000_000_123)
 	ended := make(chan struct{}, 100)
 	p := h.transactionProducer(t, TransactionProducerConfig{
 		ProducerConfig: ProducerConfig{Namespace: "shop", CompressOver: 100, Trace: &TraceConfig{}, Now: func() time.Time { return at }},
 		Check: func(_ context.Context, m *message.MessageExt) (TransactionState, error) {
+			answer := TransactionCommit
+			switch m.Body[0] {
+			case 'b':
+				answer = TransactionRollback
+			case 'c':
+				ended <- struct{}{}
+			}
 			m.Topic, m.Properties, m.LogOffset, m.StoreHost = "changed", "", 0, message.Host{}
-			ended <- struct{}{}
-			return TransactionCommit, nil
+			return answer, nil
 		},
 	})
 	returns := func(s TransactionState) LocalTransaction {
@@ -76,7 +83,10 @@ func TestTraceOfTransactions(t *testing.T) {
 			e.region, id, e.tags, e.keys, host, id, e.state, e.fromCheck))
 	}
 	require.Len(t, records, 3+len(got))
-	require.Equal(t, want, slices.Compact(got), "a question may come twice where the answer takes long")
+	require.Subset(t, got, want)
+	for _, record := range got { // the clock of the producer is so late that the broker may ask about the others, too
+		require.True(t, slices.Contains(want, record) || strings.HasSuffix(record, "\x01true\x02"), record)
+	}
 	var keys []string
 	for _, m := range ms {
 		keys = append(keys, m.Keys()...)
