@@ -297,6 +297,9 @@ func TestQueriesWhilePutting(t *testing.T) {
 						wanted++
 					}
 				}
+				if overtaken := int(done.Load())-sure > 200; overtaken {
+					continue // files with what was wanted may have been removed meanwhile
+				}
 				if len(got) < wanted {
 					t.Errorf("%d of %d records of %s after %d puts", len(got), wanted, key, sure)
 					return
