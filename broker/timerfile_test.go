@@ -148,6 +148,7 @@ func TestTimerFileOfAnotherLog(t *testing.T) {
 			send(t, b, "others", 0, strings.Repeat("x", 100+i))
 			sendAt(t, b, fmt.Sprint("log", i, "-", j), time.Now().Add(time.Hour))
 		}
+		require.Len(t, waiting(t, b), 3*(i+1)) // before it has seen them it has nothing to save
 		require.NoError(t, b.Close())
 		require.NoError(t, s.Close())
 	}
