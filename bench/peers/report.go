@@ -62,7 +62,7 @@ func report(have *results, groups []group) string {
 	writeSetting(&b, have)
 	b.WriteString("\n## Ratios\n\nHow many times as many messages PocketMQ's store moves in the same time, until they can be read; " +
 		"below 1 the peer is faster. Each column is one workload under one promise, and nothing is compared across columns. " +
-		"Empty: not what the peer has. A dash: PocketMQ has nothing like it, so there is no ratio.\n\n")
+		"Empty: not what the peer has. “None in time”: not one message before the limit of a measurement. A dash: PocketMQ has nothing like it, so there is no ratio.\n\n")
 	writeTable(&b, ratios(groups))
 	b.WriteString("\n")
 	for i, g := range groups {

@@ -58,7 +58,11 @@ func (g group) ratio(r *row) string {
 	if base == nil {
 		return "–"
 	}
-	return strconv.FormatFloat(base.rate(result.drainedRate).median/r.rate(result.drainedRate).median, 'f', 2, 64)
+	rate := r.rate(result.drainedRate).median
+	if rate == 0 {
+		return "none in time"
+	}
+	return strconv.FormatFloat(base.rate(result.drainedRate).median/rate, 'f', 2, 64)
 }
 
 func (r result) putRate() float64     { return float64(r.Messages) / r.Took.Seconds() }
