@@ -142,7 +142,7 @@ func (l *Log) Start(end message.LogOffset, lastTime int64) {
 	}
 	ahead := segment.AheadConfig{Window: min(aheadWindow, l.size), Populate: true, Permit: l.cfg.Permit}
 	if l.cfg.Staged {
-		ahead.Window, ahead.Populate, ahead.Zeros = min(stagedWindow, l.size), false, true
+		ahead.Window, ahead.Populate = min(stagedWindow, l.size), false
 	}
 	l.ahead = l.files.StartAhead(l.end, ahead)
 }

@@ -4,7 +4,8 @@
 //
 // Laws of the package:
 //
-//   - Every record is given to every sink, in log order, by one goroutine.
+//   - Every record is given to every sink, in log order, by one goroutine at a
+//     time: its own, or that of the dispatcher that it follows.
 //   - The position moves past a record only after all sinks have taken it, so
 //     a record may be given twice (after an error, or a restart) but is never
 //     left out. Sinks ignore what they already have.

@@ -13,17 +13,17 @@ import (
 // AheadConfig says how far the space before a writer is kept ready.
 type AheadConfig struct {
 	Window   int64 // most bytes to keep ready before the writer; at least one page. A slow writer gets less
-	Zeros    bool  // also write zeros, for writers that sync: a sync of blocks that were written before need not change the file's metadata
-	Populate bool  // also fill the window with zeros and make its pages present and writable, for writers that store through the mapping
+	Populate bool  // also map its pages, writable, for writers that store through the mapping
 
 	// Permit, if not nil, is asked before each new file, by the goroutine that would make it. Its error is that of the
 	// attempt: one that matches ErrNoSpace stands for a full disk.
 	Permit func() error
 }
 
-// Ahead prepares space before one writer, in a goroutine of its own: it allocates blocks in steps and makes the next
-// file when the window crosses the end of the last one. The writer stays below Ready and calls Advance after each
-// write; only when Ready is too low does it Wait. The goroutine touches mappings through system calls only.
+// Ahead prepares space before one writer, in a goroutine of its own: it allocates blocks in steps, fills them with zeros,
+// so that a later sync need not change the file's metadata, and makes the next file when the window crosses the end of
+// the last one. The writer stays below Ready and calls Advance after each write; only when Ready is too low does it
+// Wait. The goroutine touches mappings through system calls only.
 type Ahead struct {
 	files *Files
 	cfg   AheadConfig
@@ -225,15 +225,10 @@ func (a *Ahead) extend(target int64) error {
 		if err != nil {
 			return err
 		}
-		err = f.Prepare(min(target, f.End()) - f.base)
-		reached := f.base + f.Allocated()
-		filled := a.cfg.Populate || a.cfg.Zeros
-		if filled && err == nil {
-			err = a.fill(f, ready, min(roundUp(target, minSpan), reached))
-		} else if reached > ready && !filled {
-			a.ready.Store(reached)
+		if err := f.Prepare(min(target, f.End()) - f.base); err != nil {
+			return err
 		}
-		if err != nil {
+		if err := a.fill(f, ready, min(roundUp(target, minSpan), f.base+f.Allocated())); err != nil {
 			return err
 		}
 	}
