@@ -163,6 +163,19 @@ func TestQuarantineMakesUseAfterUnmapVisible(t *testing.T) {
 	_ = sink
 }
 
+// TestQuarantineLeavesMappings: a process may have 65,530 mappings by default on Linux, and a test may end more.
+func TestQuarantineLeavesMappings(t *testing.T) {
+	release := Quarantine()
+	defer func() { require.NoError(t, release()) }()
+	page := os.Getpagesize()
+	f := newFile(t, int64(page))
+	for range 70_000 {
+		m, err := Map(f, int64(page))
+		require.NoError(t, err)
+		require.NoError(t, m.Unmap())
+	}
+}
+
 func BenchmarkGuardedCopy(b *testing.B) {
 	f, err := os.CreateTemp(b.TempDir(), "")
 	require.NoError(b, err)

@@ -315,6 +315,8 @@ func TestReadersWhileFilesAreClosed(t *testing.T) {
 	var written [lists]atomic.Int64 // to the last byte of a file of each list, by one writer
 	var stop atomic.Bool
 	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer stop.Store(true) // also when the test has failed: nobody may meet lists that its end has closed
 	var reads, most atomic.Int64
 	for range workers {
 		wg.Go(func() {
