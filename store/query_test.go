@@ -65,7 +65,7 @@ func TestQueryAcrossLogFiles(t *testing.T) {
 		}
 		require.Equal(t, want, got)
 		r.Release()
-		r.Release() // it is idempotent
+		r.Release()                          // it is idempotent
 		for _, off := range offsets[:n-16] { // the writer has the last file
 			f := s.log.Acquire(off)
 			f.Unpin()
