@@ -144,8 +144,11 @@ func (l *Log) flushStaged() error {
 	l.mu.Lock()
 	l.spare = g.buf
 	l.mu.Unlock()
-	g.finish(nil)
-	l.completions.look()
+	if l.cfg.Visible != nil {
+		l.cfg.Visible()
+	}
+	l.completions.synced()
+	g.finish(nil) // last: the goroutine that was woken last is the next to run on this processor
 	return nil
 }
 

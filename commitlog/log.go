@@ -62,6 +62,9 @@ type Config struct {
 	// Rolled, if not nil, is called when an append has gone on to another file.
 	// The put lock is held: it must return at once.
 	Rolled func()
+	// Visible, if not nil, is called with staging when Visible has moved, before
+	// anybody is answered who waits for that sync. It must return at once.
+	Visible func()
 	// Synced, if not nil, is told of each sync that put something on disk, by the
 	// goroutine that called Flush, which holds no lock any more.
 	Synced func(Sync)

@@ -81,10 +81,9 @@ func (s *DefaultMessageStore) flushLater() {
 // flushSoon ends the pause before the next sync under FlushAsync.
 func (s *DefaultMessageStore) flushSoon() { kick(s.flushNow) }
 
-// flush syncs the log and lets the dispatchers have what is durable.
+// flush syncs the log.
 func (s *DefaultMessageStore) flush() error {
 	err := s.log.Flush()
-	s.dispatcher.Notify()
 	if int64(s.log.Durable())-s.pointEnd.Load() >= pointSegments*s.log.FileSize() {
 		kick(s.pointKick)
 	}
