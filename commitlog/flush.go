@@ -161,6 +161,7 @@ func (l *Log) write(g *group) error {
 		}
 		buf = buf[p.size:]
 	}
+	l.ahead.Look() // zeros that are written now do not hold up this write, and go with the next sync
 	return l.files.Sync(g.parts[0].offset, g.end)
 }
 
