@@ -73,7 +73,7 @@ func TestZerosAreWrittenBehindTheData(t *testing.T) {
 		require.NoError(t, l.Flush())
 		synctest.Wait()
 		ready := l.ahead.Ready()
-		for int64(l.end) < ready-1000 {
+		for l.end < ready-1000 {
 			add(t, l, c, 1000, 'B')
 		}
 		synctest.Wait()
