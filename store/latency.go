@@ -55,7 +55,6 @@ func (s *DefaultMessageStore) logSynced(y commitlog.Sync) {
 	s.stats.syncs.Add(1)
 	s.measures.sync.record(y.Took)
 	s.measures.group.record(y.Messages)
-	s.dispatcher.Notify() // before an event can hold it up
 	fire(s, "Flushed", s.cfg.Events.Flushed, FlushEvent(y))
 	s.noticeSegments(s.log.MinOffset(), s.log.Visible())
 }

@@ -15,6 +15,12 @@ type AheadConfig struct {
 	Window   int64 // most bytes to keep ready before the writer; at least one page. A slow writer gets less
 	Populate bool  // also map its pages, writable, for writers that store through the mapping
 
+	// Looks, if not 0, is for a writer that calls Move, and Look at each sync: what it writes between so many of these is
+	// kept ready, at least Least bytes and at most Window. So one sync of Looks/2 has zeros to write, too, and metadata to
+	// change.
+	Looks int64
+	Least int64
+
 	// Permit, if not nil, is asked before each new file, by the goroutine that would make it. Its error is that of the
 	// attempt: one that matches ErrNoSpace stands for a full disk.
 	Permit func() error
@@ -31,6 +37,7 @@ type Ahead struct {
 	pos   atomic.Int64 // the writer's position
 	ready atomic.Int64 // everything in [pos, ready) has blocks
 	low   atomic.Int64 // the goroutine is wanted when pos reaches this
+	looks atomic.Int64 // calls of Look
 	renew atomic.Bool  // populate the whole window again
 
 	kick chan struct{} // capacity 1: work is wanted
@@ -41,6 +48,9 @@ type Ahead struct {
 	mu      sync.Mutex
 	waiting []waiter // who needs least comes first
 
+	measured struct { // owned by the goroutine: the last time that the writer's stride was looked at
+		pos, looks int64
+	}
 	span     int64      // owned by the goroutine: how much is kept ready now, up to cfg.Window
 	warm     int64      // owned by the goroutine: populated up to here
 	renewed  int64      // owned by the goroutine: the writer's position at the last renewal
@@ -70,6 +80,7 @@ func (s *Files) StartAhead(pos int64, cfg AheadConfig) *Ahead {
 		files: s, cfg: cfg, warm: pos, renewed: pos, span: min(minSpan, cfg.Window),
 		kick: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{}),
 	}
+	a.measured.pos = pos
 	a.pos.Store(pos)
 	a.ready.Store(pos)
 	a.low.Store(pos)
@@ -91,8 +102,22 @@ const minSpan = 64 << 10
 
 // Advance tells the writer's new position. It costs two atomic operations as long as half a window is ready.
 func (a *Ahead) Advance(pos int64) {
-	a.pos.Store(pos)
-	if pos >= a.low.Load() {
+	a.Move(pos)
+	a.look()
+}
+
+// Move is Advance for a writer that knows a better moment for the goroutine to work, and calls Look then. Wait has it work
+// at once.
+func (a *Ahead) Move(pos int64) { a.pos.Store(pos) }
+
+// Look has the goroutine work if less than half a window is ready.
+func (a *Ahead) Look() {
+	a.looks.Add(1)
+	a.look()
+}
+
+func (a *Ahead) look() {
+	if a.pos.Load() >= a.low.Load() {
 		a.nudge()
 	}
 }
@@ -176,9 +201,13 @@ func (a *Ahead) attempt() {
 }
 
 // measure fits span to the writer: it doubles each time the writer uses half of it up or waits, and after a sync it is
-// what was written since the one before.
+// what was written since the one before. With Looks it follows what is written between two of these.
 func (a *Ahead) measure() {
 	pos := a.pos.Load()
+	if a.cfg.Looks > 0 {
+		a.measureStride(pos)
+		return
+	}
 	if pos >= a.low.Load() || a.awaited() {
 		a.span = min(2*a.span, a.cfg.Window)
 		a.slow = false
@@ -190,6 +219,16 @@ func (a *Ahead) measure() {
 	a.span = min(max(written, minSpan), a.cfg.Window)
 	a.slow = written < minSpan
 	a.renewed, a.warm = pos, pos
+}
+
+func (a *Ahead) measureStride(pos int64) {
+	looks := a.looks.Load()
+	if looks == a.measured.looks {
+		return
+	}
+	stride := (pos - a.measured.pos) / (looks - a.measured.looks)
+	a.span = min(max(stride*a.cfg.Looks, a.cfg.Least), a.cfg.Window)
+	a.measured.pos, a.measured.looks = pos, looks
 }
 
 func (a *Ahead) awaited() bool {
