@@ -129,14 +129,13 @@ const (
 	// aheadWindow is how much stays ready before a fast writer, about 30 ms of
 	// messages at 1 GB/s; no more than one file.
 	aheadWindow = 32 << 20
-	// stagedWindow is that with staging, leastStaged what it is at least, and between
-	// them it is as much as stagedSyncs syncs take along. What is filled with zeros in
-	// it goes to disk with the next sync, so with more of it the slowest puts wait
-	// longer; with less, more of the syncs change the metadata of the file, which
-	// makes them twice as long.
+	// stagedWindow is that with staging. What is filled with zeros in it goes to disk
+	// with the next sync, so with more of it the slowest puts wait longer; with less,
+	// more syncs change the metadata of the file, which makes them twice as long. So
+	// it is what is written in stagedLead, and leastStaged before a slow writer.
 	stagedWindow = 1 << 20
 	leastStaged  = 256 << 10
-	stagedSyncs  = 16
+	stagedLead   = 4 * time.Millisecond
 )
 
 // Start makes the log ready for appends after its end, which Recover found.
@@ -151,7 +150,7 @@ func (l *Log) Start(end message.LogOffset, lastTime int64) {
 	ahead := segment.AheadConfig{Window: min(aheadWindow, l.size), Populate: true, Permit: l.cfg.Permit}
 	if l.cfg.Staged {
 		ahead.Window, ahead.Populate = min(stagedWindow, l.size), false
-		ahead.Looks, ahead.Least = stagedSyncs, min(leastStaged, l.size)
+		ahead.Lead, ahead.Least = stagedLead, min(leastStaged, l.size)
 	}
 	l.ahead = l.files.StartAhead(l.end, ahead)
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // AheadConfig says how far the space before a writer is kept ready.
@@ -15,10 +16,9 @@ type AheadConfig struct {
 	Window   int64 // most bytes to keep ready before the writer; at least one page. A slow writer gets less
 	Populate bool  // also map its pages, writable, for writers that store through the mapping
 
-	// Looks, if not 0, is for a writer that calls Move, and Look at each sync: what it writes between so many of these is
-	// kept ready, at least Least bytes and at most Window. So one sync of Looks/2 has zeros to write, too, and metadata to
-	// change.
-	Looks int64
+	// Lead, if not 0, is for a writer that syncs all the time: what it writes in such a time is kept ready, at least Least
+	// and at most Window. The next sync after a step writes its zeros, too, and has metadata to change.
+	Lead  time.Duration
 	Least int64
 
 	// Permit, if not nil, is asked before each new file, by the goroutine that would make it. Its error is that of the
@@ -37,7 +37,6 @@ type Ahead struct {
 	pos   atomic.Int64 // the writer's position
 	ready atomic.Int64 // everything in [pos, ready) has blocks
 	low   atomic.Int64 // the goroutine is wanted when pos reaches this
-	looks atomic.Int64 // calls of Look
 	renew atomic.Bool  // populate the whole window again
 
 	kick chan struct{} // capacity 1: work is wanted
@@ -48,9 +47,7 @@ type Ahead struct {
 	mu      sync.Mutex
 	waiting []waiter // who needs least comes first
 
-	measured struct { // owned by the goroutine: the last time that the writer's stride was looked at
-		pos, looks int64
-	}
+	pace     pace       // owned by the goroutine
 	span     int64      // owned by the goroutine: how much is kept ready now, up to cfg.Window
 	warm     int64      // owned by the goroutine: populated up to here
 	renewed  int64      // owned by the goroutine: the writer's position at the last renewal
@@ -77,10 +74,9 @@ type waiter struct {
 func (s *Files) StartAhead(pos int64, cfg AheadConfig) *Ahead {
 	cfg.Window = max(cfg.Window, pageSize())
 	a := &Ahead{
-		files: s, cfg: cfg, warm: pos, renewed: pos, span: min(minSpan, cfg.Window),
+		files: s, cfg: cfg, warm: pos, renewed: pos, span: min(minSpan, cfg.Window), pace: pace{pos, time.Now()},
 		kick: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{}),
 	}
-	a.measured.pos = pos
 	a.pos.Store(pos)
 	a.ready.Store(pos)
 	a.low.Store(pos)
@@ -103,7 +99,7 @@ const minSpan = 64 << 10
 // Advance tells the writer's new position. It costs two atomic operations as long as half a window is ready.
 func (a *Ahead) Advance(pos int64) {
 	a.Move(pos)
-	a.look()
+	a.Look()
 }
 
 // Move is Advance for a writer that knows a better moment for the goroutine to work, and calls Look then. Wait has it work
@@ -112,11 +108,6 @@ func (a *Ahead) Move(pos int64) { a.pos.Store(pos) }
 
 // Look has the goroutine work if less than half a window is ready.
 func (a *Ahead) Look() {
-	a.looks.Add(1)
-	a.look()
-}
-
-func (a *Ahead) look() {
 	if a.pos.Load() >= a.low.Load() {
 		a.nudge()
 	}
@@ -201,11 +192,13 @@ func (a *Ahead) attempt() {
 }
 
 // measure fits span to the writer: it doubles each time the writer uses half of it up or waits, and after a sync it is
-// what was written since the one before. With Looks it follows what is written between two of these.
+// what was written since the one before. With a Lead it is what the writer writes in that time.
 func (a *Ahead) measure() {
 	pos := a.pos.Load()
-	if a.cfg.Looks > 0 {
-		a.measureStride(pos)
+	if a.cfg.Lead > 0 {
+		if n, ok := a.pace.within(a.cfg.Lead, pos, time.Now()); ok {
+			a.span = min(max(n, a.cfg.Least), a.cfg.Window)
+		}
 		return
 	}
 	if pos >= a.low.Load() || a.awaited() {
@@ -219,16 +212,6 @@ func (a *Ahead) measure() {
 	a.span = min(max(written, minSpan), a.cfg.Window)
 	a.slow = written < minSpan
 	a.renewed, a.warm = pos, pos
-}
-
-func (a *Ahead) measureStride(pos int64) {
-	looks := a.looks.Load()
-	if looks == a.measured.looks {
-		return
-	}
-	stride := (pos - a.measured.pos) / (looks - a.measured.looks)
-	a.span = min(max(stride*a.cfg.Looks, a.cfg.Least), a.cfg.Window)
-	a.measured.pos, a.measured.looks = pos, looks
 }
 
 func (a *Ahead) awaited() bool {
