@@ -131,11 +131,8 @@ const (
 	aheadWindow = 32 << 20
 	// stagedWindow is that with staging. What is filled with zeros in it goes to disk
 	// with the next sync, so with more of it the slowest puts wait longer; with less,
-	// more syncs change the metadata of the file, which makes them twice as long. So
-	// it is what is written in stagedLead, and leastStaged before a slow writer.
-	stagedWindow = 1 << 20
-	leastStaged  = 256 << 10
-	stagedLead   = 4 * time.Millisecond
+	// more syncs change the metadata of the file, which makes them twice as long.
+	stagedWindow = 256 << 10
 )
 
 // Start makes the log ready for appends after its end, which Recover found.
@@ -150,7 +147,6 @@ func (l *Log) Start(end message.LogOffset, lastTime int64) {
 	ahead := segment.AheadConfig{Window: min(aheadWindow, l.size), Populate: true, Permit: l.cfg.Permit}
 	if l.cfg.Staged {
 		ahead.Window, ahead.Populate = min(stagedWindow, l.size), false
-		ahead.Lead, ahead.Least = stagedLead, min(leastStaged, l.size)
 	}
 	l.ahead = l.files.StartAhead(l.end, ahead)
 }
