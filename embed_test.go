@@ -144,7 +144,7 @@ func body(i int) []byte {
 
 func receive(t *testing.T, consumer *mq.Consumer, n int) []*pocketmq.MessageExt {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	var got []*pocketmq.MessageExt
 	for len(got) < n {

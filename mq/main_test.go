@@ -89,7 +89,7 @@ func queue(topic string, id int32) protocol.MessageQueue {
 // soon is long enough for everything that is expected, and not for ever.
 func soon(t *testing.T) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }

@@ -105,7 +105,7 @@ func everyOperationFails(t *testing.T, mode FlushMode, fail func(fs *crashfs.FS,
 		cfg := withFS(smallerConfig(mode), fs)
 		tr := newTruth()
 		fault := fail(fs, n)
-		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 		errs := life(ctx, dir, cfg, tr)
 		cancel()
 		fault.Stop()
