@@ -308,6 +308,7 @@ func TestFollowerBesideAWriter(t *testing.T) {
 		l, f := followed(t, cfg, maxOutline+8<<10)
 		var written atomic.Bool
 		var others sync.WaitGroup
+		defer others.Wait() // also when the test has failed
 		others.Go(func() {
 			defer written.Store(true)
 			appendNumbered(t, l, total)
