@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"sync"
 	"testing"
 	"time"
 
@@ -344,14 +345,15 @@ func TestVerifyLiveStore(t *testing.T) {
 			dir := t.TempDir()
 			s := open(t, dir, flush)
 			ctx, cancel := context.WithCancel(t.Context())
-			done := make(chan int)
-			go func() {
-				n := 0
+			var n int // how many were put
+			var writer sync.WaitGroup
+			defer writer.Wait()
+			defer cancel() // also when the test has failed
+			writer.Go(func() {
 				for ; ctx.Err() == nil && n < 5000; n += 10 {
 					put(t, s, n, n+10)
 				}
-				done <- n
-			}()
+			})
 			var last inspect.Summary
 			for range 30 {
 				sum, err := inspect.Verify(t.Context(), dir, func(f inspect.Finding) { t.Error(f) })
@@ -364,7 +366,7 @@ func TestVerifyLiveStore(t *testing.T) {
 				require.GreaterOrEqual(t, info.Log.End, last.LogEnd)
 			}
 			cancel()
-			n := <-done
+			writer.Wait()
 			require.NoError(t, s.Close())
 			sum, found := verify(t, dir)
 			require.Empty(t, found)

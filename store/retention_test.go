@@ -661,6 +661,8 @@ func TestReadersAmidRemoval(t *testing.T) {
 	done := make(chan struct{})
 	var wg sync.WaitGroup
 	var lookups atomic.Int64
+	stop := sync.OnceFunc(func() { close(done); wg.Wait() })
+	defer stop() // also when the test has failed
 	for r := range 4 {
 		wg.Go(func() {
 			for i := r; ; i += 7 {
@@ -685,8 +687,7 @@ func TestReadersAmidRemoval(t *testing.T) {
 		_, err := s.RemoveBefore(t.Context(), (i+1)<<10)
 		require.NoError(t, err)
 	}
-	close(done)
-	wg.Wait()
+	stop()
 	require.EqualValues(t, s.log.Active(), s.MinOffset())
 	for i, v := range held.Messages {
 		require.Equal(t, fmt.Sprintf("body%04d", i), string(v.Body()[:8]))
