@@ -74,7 +74,10 @@ func open(t *testing.T, cfg pocketmq.Config) *pocketmq.Node {
 }
 
 func smallStore(flush store.FlushMode) store.Config {
-	return store.Config{Flush: flush, SegmentSize: 1 << 20, ConsumeQueueFileSize: 500 * 20, MaxBodySize: 256 << 10}
+	return store.Config{
+		Flush: flush, FlushTimeout: 10 * time.Minute, // for a busy machine
+		SegmentSize: 1 << 20, ConsumeQueueFileSize: 500 * 20, MaxBodySize: 256 << 10,
+	}
 }
 
 // TestEmbed is an application's life: topics, messages with tags over all

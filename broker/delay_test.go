@@ -24,6 +24,7 @@ import (
 func openDelayStore(t *testing.T, dir string, cfg store.Config) *store.DefaultMessageStore {
 	t.Helper()
 	cfg.SegmentSize, cfg.ConsumeQueueFileSize, cfg.MaxBodySize = 32<<10, 20*20, 8<<10
+	cfg.FlushTimeout = 10 * time.Minute // for a busy machine
 	s, err := store.Open(t.Context(), dir, cfg)
 	require.NoError(t, err)
 	t.Cleanup(func() { s.Close() })

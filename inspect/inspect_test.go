@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -43,7 +43,7 @@ func open(t *testing.T, dir string, flush store.FlushMode) *store.DefaultMessage
 	t.Helper()
 	now.Store(1_700_000_000_000)
 	s, err := store.Open(t.Context(), dir, store.Config{
-		Flush: flush, SegmentSize: segmentSize, ConsumeQueueFileSize: queueUnits * 20, NoIndex: true,
+		Flush: flush, FlushTimeout: 10 * time.Minute, SegmentSize: segmentSize, ConsumeQueueFileSize: queueUnits * 20, NoIndex: true,
 		Now: func() time.Time { return time.UnixMilli(now.Load()) },
 	})
 	require.NoError(t, err)

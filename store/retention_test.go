@@ -158,7 +158,7 @@ var tinyBody = strings.Repeat("b", 1800)
 func tinyConfig(mode FlushMode) (Config, *clock, *fakeDisk) {
 	c, d := &clock{}, &fakeDisk{}
 	c.ms.Store(time.Date(2024, 5, 1, 12, 0, 0, 0, time.Local).UnixMilli())
-	return Config{Flush: mode, SegmentSize: tinySegment, ConsumeQueueFileSize: 100, NoIndex: true, Now: c.now, space: d.space}, c, d
+	return Config{Flush: mode, FlushTimeout: patient, SegmentSize: tinySegment, ConsumeQueueFileSize: 100, NoIndex: true, Now: c.now, space: d.space}, c, d
 }
 
 // putTiny puts n messages, two of which fill a file.
