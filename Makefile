@@ -75,7 +75,7 @@ race: ## the tests under the race detector
 
 .PHONY: single
 single: ## the core packages on one processor
-	GOMAXPROCS=1 $(GO) test -count=1 $(CORE_PKGS)
+	GOMAXPROCS=1 $(GO) test -count=1 -timeout 20m $(CORE_PKGS)
 
 .PHONY: slow
 slow: ## the slower suites (build tag slow), with all the others
