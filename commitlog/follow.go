@@ -31,7 +31,7 @@ func (f *Follower) Scan(from, to message.LogOffset, visit func(*message.Dispatch
 		case ok && v.LogOffset() < from:
 			f.drop(v)
 		case ok && v.LogOffset() == from:
-			f.request = f.log.cfg.DelayLevels.Request(v)
+			f.request.Read(v, f.log.cfg.DelayLevels)
 			if err := visit(&f.request); err != nil {
 				return from, err
 			}

@@ -178,7 +178,7 @@ func (r *recovery) hasFile(base int64) bool {
 
 func (r *recovery) record(v message.View) error {
 	if r.cfg.Visit != nil {
-		r.request = r.log.cfg.DelayLevels.Request(v)
+		r.request.Read(v, r.log.cfg.DelayLevels)
 		if err := r.cfg.Visit(&r.request); err != nil {
 			return err
 		}

@@ -51,7 +51,7 @@ func (s *scan) file(f *segment.File) (err error) {
 		v, kind, damage := message.ReadRecord(b[s.pos-f.Base():])
 		switch {
 		case kind == message.KindRecord && int64(v.LogOffset()) == s.pos:
-			s.request = s.log.cfg.DelayLevels.Request(v)
+			s.request.Read(v, s.log.cfg.DelayLevels)
 			if err := s.visit(&s.request); err != nil {
 				return err
 			}

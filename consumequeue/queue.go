@@ -192,9 +192,8 @@ func (q *Queue) Put(off message.QueueOffset, u Unit, rewrite bool) error {
 		return fmt.Errorf("consume queue %s: %w: message %d", q.files.Dir(), segment.ErrBadOffset, off)
 	}
 	q.newest.Store(int64(u.LogOffset))
-	if int64(off) == q.max.Load() && q.keep(int64(off), u) {
-		q.max.Store(int64(off) + 1)
-		return nil
+	if int64(off) == q.max.Load() {
+		return q.extend(int64(off), []Unit{u})
 	}
 	if err := q.writeTail(); err != nil {
 		return err
@@ -205,23 +204,32 @@ func (q *Queue) Put(off message.QueueOffset, u Unit, rewrite bool) error {
 		}
 	}
 	next := q.max.Load()
-	switch {
-	case int64(off) == next:
-	case int64(off) < next:
+	if int64(off) < next {
 		if old, ok := q.At(off); ok && old == u && !rewrite {
 			return nil
 		}
 		q.flushed.Store(min(q.flushed.Load(), int64(off)))
-		return q.write(int64(off), u)
-	default:
+		return q.write(int64(off), []Unit{u})
+	}
+	if int64(off) > next {
 		if err := q.fill(next, int64(off)); err != nil { // Max is off afterwards
 			return err
 		}
 	}
-	if err := q.write(int64(off), u); err != nil {
-		return err
+	return q.extend(int64(off), []Unit{u})
+}
+
+// extend puts units behind the last one; n is Max.
+func (q *Queue) extend(n int64, units []Unit) error {
+	if kept := q.keep(n, units); kept < len(units) {
+		if err := q.writeTail(); err != nil {
+			return err
+		}
+		if err := q.write(n+int64(kept), units[kept:]); err != nil {
+			return err
+		}
 	}
-	q.max.Store(int64(off) + 1)
+	q.max.Store(n + int64(len(units)))
 	return nil
 }
 
@@ -274,7 +282,7 @@ func (q *Queue) fill(from, off int64) error {
 		q.flushed.Store(from)
 	}
 	for ; from < off; from++ {
-		if err := q.write(from, Blank); err != nil {
+		if err := q.write(from, []Unit{Blank}); err != nil {
 			return err
 		}
 	}
@@ -285,21 +293,34 @@ func (q *Queue) fill(from, off int64) error {
 	return nil
 }
 
-// write puts u at its place, making its file and allocating blocks as needed.
-func (q *Queue) write(n int64, u Unit) error {
+// write puts units at their place, making files and allocating blocks as needed.
+func (q *Queue) write(n int64, units []Unit) error {
+	for len(units) > 0 {
+		done, err := q.writeInFile(n, units)
+		if err != nil {
+			return err
+		}
+		n, units = n+int64(done), units[done:]
+	}
+	return nil
+}
+
+// writeInFile is write for those units that belong into one file with the first.
+func (q *Queue) writeInFile(n int64, units []Unit) (done int, err error) {
 	f, err := q.fileFor(n * UnitSize)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer f.Unpin()
 	at := n*UnitSize - f.Base()
-	if err := f.Prepare(at + UnitSize); err != nil {
-		return fmt.Errorf("consume queue %s: %w", f.Path(), err)
+	units = units[:min(int64(len(units)), (f.Size()-at)/UnitSize)]
+	if err := f.Prepare(at + int64(len(units))*UnitSize); err != nil {
+		return 0, fmt.Errorf("consume queue %s: %w", f.Path(), err)
 	}
-	if err := writeUnit(f, at, u); err != nil {
-		return fmt.Errorf("consume queue %s: %w", f.Path(), err)
+	if err := writeUnits(f, at, units); err != nil {
+		return 0, fmt.Errorf("consume queue %s: %w", f.Path(), err)
 	}
-	return nil
+	return len(units), nil
 }
 
 // pageSize is that of most systems; a multiple of it does no harm.
@@ -326,18 +347,20 @@ func (q *Queue) fileFor(pos int64) (*segment.File, error) {
 	return f, nil
 }
 
-// writeUnit writes the first unit of a page with a system call. To a page that is
+// writeUnits writes the first unit of a page with a system call. To a page that is
 // not in memory, and was never written, that costs a fraction of a fault; and most
 // queues never get a second unit there.
-func writeUnit(f *segment.File, at int64, u Unit) (err error) {
-	if (at+UnitSize-1)%pageSize < UnitSize {
-		b := make([]byte, UnitSize)
-		u.put(b)
-		_, err := f.WriteAt(b, at)
-		return err
-	}
+func writeUnits(f *segment.File, at int64, units []Unit) (err error) {
 	defer f.Catch(debug.SetPanicOnFault(true), &err)
-	u.put(f.Bytes()[at:])
+	b := f.Bytes()
+	for i, u := range units {
+		at := at + int64(i)*UnitSize
+		if (at+UnitSize-1)%pageSize >= UnitSize {
+			u.put(b[at:])
+		} else if _, err := f.WriteAt(u.Append(nil), at); err != nil {
+			return err
+		}
+	}
 	f.MarkDirty()
 	return nil
 }

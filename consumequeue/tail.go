@@ -23,30 +23,31 @@ func (t *tail) units() int64 { return int64(len(t.bytes)) / UnitSize }
 // fewUnits is what there is room for before a tail grows for the first time.
 const fewUnits = 4
 
-// keep takes the unit after the last one into the tail, and reports whether it
-// did. It takes only what can be written later even on a full disk: what has a
-// block already, in a file that is there.
-func (q *Queue) keep(n int64, u Unit) bool {
+// keep takes units after the last one into the tail, and returns how many. It takes
+// only what can be written later even on a full disk: what has a block already, in
+// a file that is there.
+func (q *Queue) keep(n int64, units []Unit) (kept int) {
 	if q.tail.Load() == nil && !q.mayKeep(n) || !q.table.roomForTails() {
-		return false
+		return 0
 	}
 	q.tailMu.Lock()
 	defer q.tailMu.Unlock()
 	t := q.tail.Load()
 	if t == nil {
 		if t = q.newTail(n); t == nil {
-			return false
+			return 0
 		}
 		q.tail.Store(t)
 		q.table.keeps(q)
 	}
-	if n >= t.end {
-		return false
-	}
 	had := len(t.bytes)
-	t.bytes = u.Append(t.bytes[:(n-t.first)*UnitSize]) // what an attempt that failed has put behind it comes again
+	t.bytes = t.bytes[:(n-t.first)*UnitSize] // what an attempt that failed has put behind it comes again
+	for kept < len(units) && n+int64(kept) < t.end {
+		t.bytes = units[kept].Append(t.bytes)
+		kept++
+	}
 	q.table.kept.Add(int64(len(t.bytes) - had))
-	return true
+	return kept
 }
 
 // mayKeep reports whether unit n may begin a tail.

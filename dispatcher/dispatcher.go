@@ -6,9 +6,10 @@
 //
 //   - Every record is given to every sink, in log order, by one goroutine at a
 //     time: its own, or that of the dispatcher that it follows.
-//   - The position moves past a record only after all sinks have taken it, so
-//     a record may be given twice (after an error, or a restart) but is never
-//     left out. Sinks ignore what they already have.
+//   - The position moves past a record only after all sinks have taken it and
+//     completed what they make of it, so a record may be given twice (after an
+//     error, or a restart) but is never left out. Sinks ignore what they already
+//     have.
 //   - Nothing polls: Notify wakes the goroutine when it sleeps, and who waits
 //     for a record gets it at once.
 package dispatcher
@@ -41,9 +42,14 @@ type Source interface {
 type Sink interface {
 	// Dispatch takes one record. It is called by one goroutine at a time, in
 	// log order, possibly again for a record that it has taken before. It must
-	// not keep the request or its memory. After an error the same record comes
-	// again, to all sinks.
+	// not keep the request or its memory. What it makes of the record may wait for
+	// Complete. After an error the records since the last Complete come again, to
+	// all sinks.
 	Dispatch(*message.DispatchRequest) error
+
+	// Complete ends a run of at most 128 records, which are passed when it returns
+	// nil. It is called like Dispatch, of the sinks in their order.
+	Complete() error
 }
 
 // Config wires a Dispatcher.
@@ -71,8 +77,8 @@ type Config struct {
 	Follower *Dispatcher
 
 	// Try is what a Follower gives its records to in the goroutine of the other one:
-	// it does what its sinks do, unless it would have to wait for a disk or a lock;
-	// then it reports that it has not taken the record.
+	// it does what its sinks do, and completes that, unless it would have to wait for
+	// a disk or a lock; then it reports that it has not taken the record.
 	Try func(*message.DispatchRequest) (taken bool, err error)
 
 	// Passed, if not nil, is told each time that Position has moved past records:
@@ -98,7 +104,7 @@ type Dispatcher struct {
 	stuck  atomic.Bool                // the last attempt failed
 
 	turn    sync.Mutex // held by who dispatches: the goroutine in a round, or that of the leader; guards what follows
-	next    int64      // end of what was dispatched
+	next    int64      // end of what was given to the sinks
 	taken   int        // records since position was told
 	stored  int64      // when the first of them was stored, ms
 	leading bool       // the follower's turn is held, too
@@ -157,8 +163,8 @@ func (d *Dispatcher) wake() {
 	}
 }
 
-// Position is the end of what all sinks have taken. It may lag behind by some
-// records, but not while anybody waits.
+// Position is the end of what all sinks have completed. It lags behind what they
+// were given by at most 127 records, but not while anybody waits.
 func (d *Dispatcher) Position() message.LogOffset { return message.LogOffset(d.position.Load()) }
 
 // Lag is the number of bytes that may be dispatched and are not yet.
@@ -322,8 +328,8 @@ func (d *Dispatcher) round() (err error) {
 		if r := recover(); r != nil {
 			err = panicked(r)
 		}
+		d.next, d.taken = d.position.Load(), 0 // what was given and not completed comes again
 		d.stuck.Store(err != nil)
-		d.tell()
 		d.report(err)
 	}()
 	from, to := d.Position(), d.cfg.Source.End()
@@ -331,8 +337,12 @@ func (d *Dispatcher) round() (err error) {
 		return nil
 	}
 	_, err = d.cfg.Source.Scan(from, to, d.visit)
+	if done := d.complete(); err == nil {
+		err = done
+	}
 	if err == nil {
 		d.move(int64(to)) // past a blank at the end of a file, too
+		d.tell()
 	}
 	return err
 }
@@ -355,10 +365,14 @@ func (d *Dispatcher) dispatch(r *message.DispatchRequest) error {
 	}
 	left := d.leading && !d.cfg.Follower.follow(d.next, r)
 	d.next = int64(r.LogOffset()) + int64(r.Size())
-	d.count(r)
+	if !d.count(r) && !left {
+		return nil
+	}
+	if err := d.complete(); err != nil {
+		return err
+	}
 	if left { // it need not wait for the end of the round
 		d.part()
-		d.tell()
 		d.cfg.Follower.Notify()
 	}
 	return nil
@@ -377,15 +391,27 @@ func (d *Dispatcher) give(r *message.DispatchRequest) error {
 	return nil
 }
 
-// count counts a record that next is behind.
-func (d *Dispatcher) count(r *message.DispatchRequest) {
+// count counts a record that next is behind, and reports whether it is time to tell.
+func (d *Dispatcher) count(r *message.DispatchRequest) bool {
 	if d.taken == 0 {
 		d.stored = r.StoreTimestamp()
 	}
 	d.taken++
-	if d.taken >= untold || d.waiting.Load() > 0 {
-		d.tell()
+	return d.taken >= untold || d.waiting.Load() > 0
+}
+
+// complete lets the sinks complete what they were given, and tells.
+func (d *Dispatcher) complete() error {
+	if d.taken == 0 {
+		return nil
 	}
+	for _, s := range d.cfg.Sinks {
+		if err := s.Complete(); err != nil {
+			return err
+		}
+	}
+	d.tell()
+	return nil
 }
 
 // tell publishes the position, and answers who waited for it. That of a follower that

@@ -90,9 +90,10 @@ func (s *memory) Scan(from, to message.LogOffset, visit func(*message.DispatchRe
 
 // sink is a Sink that keeps what it took, by number.
 type sink struct {
-	mu   sync.Mutex
-	took []int
-	do   func(n int) error // before it is taken
+	mu       sync.Mutex
+	took     []int
+	do       func(n int) error // before it is taken
+	complete func() error      // nil does nothing
 }
 
 func (s *sink) Dispatch(r *message.DispatchRequest) error {
@@ -106,6 +107,13 @@ func (s *sink) Dispatch(r *message.DispatchRequest) error {
 	defer s.mu.Unlock()
 	s.took = append(s.took, n)
 	return nil
+}
+
+func (s *sink) Complete() error {
+	if s.complete == nil {
+		return nil
+	}
+	return s.complete()
 }
 
 func (s *sink) taken() []int {
@@ -322,7 +330,7 @@ func TestPanicInASinkIsAnError(t *testing.T) {
 	require.ErrorContains(t, err, "boom")
 	require.ErrorContains(t, err, "dispatcher_test.go", "it says where")
 	outlast(d, src.total())
-	require.Equal(t, numbers(0, 5), s.taken())
+	require.Equal(t, append(numbers(0, 2), numbers(0, 5)...), s.taken(), "what was not completed comes again")
 	require.Empty(t, reported)
 }
 

@@ -53,7 +53,9 @@ func (d *Dispatcher) follow(at int64, r *message.DispatchRequest) (kept bool) {
 	}
 	if taken {
 		d.next = int64(r.LogOffset()) + int64(r.Size())
-		d.count(r)
+		if d.count(r) {
+			d.tell()
+		}
 	}
 	return taken
 }

@@ -15,6 +15,9 @@ type keys struct{ unique, rest []byte }
 
 func keysOf(m message.Marks) keys { return keys{m.UniqueKey, m.Keys} }
 
+// none reports whether there is certainly none left.
+func (k *keys) none() bool { return len(k.unique)+len(k.rest) == 0 }
+
 // next returns the next key, nil at the end.
 func (k *keys) next() []byte {
 	if key := k.unique; len(key) > 0 {

@@ -65,6 +65,10 @@ func (x *Index) put(r *message.DispatchRequest) error {
 }
 
 func (x *Index) putKeys(r *message.DispatchRequest, again bool) error {
+	ks := keysOf(r.Marks)
+	if ks.none() {
+		return nil
+	}
 	topic := topicHash(r.Topic())
 	done := 0
 	if again {
@@ -73,7 +77,6 @@ func (x *Index) putKeys(r *message.DispatchRequest, again bool) error {
 			return fmt.Errorf("index: %w", err)
 		}
 	}
-	ks := keysOf(r.Marks)
 	for key := ks.next(); key != nil; key = ks.next() {
 		if done > 0 {
 			done--

@@ -114,8 +114,9 @@ type DispatchRequest struct {
 	TagsCode int64
 }
 
-// Request is the dispatch request of a record.
-func (d DelayLevels) Request(v View) DispatchRequest {
-	m := v.Marks()
-	return DispatchRequest{View: v, Marks: m, TagsCode: d.TagsCodeOf(v, &m)}
+// Read makes r the request of the record v.
+func (r *DispatchRequest) Read(v View, d DelayLevels) {
+	r.View = v
+	r.Marks.Read(v)
+	r.TagsCode = d.TagsCodeOf(v, &r.Marks)
 }

@@ -70,7 +70,9 @@ func checkOutlineRest(outline, record message.View) error {
 	if err != nil {
 		return err
 	}
-	g, w := levels.Request(outline), levels.Request(record)
+	var g, w message.DispatchRequest
+	g.Read(outline, levels)
+	w.Read(record, levels)
 	if g.TagsCode != w.TagsCode || !reflect.DeepEqual(g.Marks, w.Marks) {
 		return fmt.Errorf("request %+v, not %+v", g, w)
 	}

@@ -3,14 +3,11 @@ package store
 import (
 	"sync"
 	"sync/atomic"
-
-	"github.com/pocketmq/pocketmq/message"
 )
 
-// arrivals tells waiting readers that a topic has a new message. It is a sink
-// of the dispatcher.
+// arrivals tells waiting readers that a topic has a new message.
 type arrivals struct {
-	waiting atomic.Int32 // looked at for every message, before the lock
+	waiting atomic.Int32 // looked at for all messages, before the lock
 
 	mu     sync.RWMutex
 	topics map[string]map[*subscription]struct{}
@@ -53,18 +50,17 @@ func (a *arrivals) remove(topic string, sub *subscription) {
 // awaited reports whether any reader waits.
 func (a *arrivals) awaited() bool { return a.waiting.Load() > 0 }
 
-// Dispatch implements dispatcher.Sink, after the sink of the consume queues.
-func (a *arrivals) Dispatch(r *message.DispatchRequest) error {
+// came says that the topic has messages that can be read now, and could not before.
+func (a *arrivals) came(topic string) {
 	if a.waiting.Load() == 0 {
-		return nil
+		return
 	}
 	a.mu.RLock()
 	defer a.mu.RUnlock()
-	for sub := range a.topics[string(r.Topic())] {
+	for sub := range a.topics[topic] {
 		select {
 		case sub.ch <- struct{}{}:
 		default:
 		}
 	}
-	return nil
 }

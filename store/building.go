@@ -90,6 +90,7 @@ func (s *DefaultMessageStore) build(b *building, r *message.DispatchRequest) err
 		b.pos = end
 		if q != nil {
 			b.show(q, r.QueueOffset())
+			s.arrivals.came(q.Topic)
 		}
 		s.progress()
 	}

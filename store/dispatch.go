@@ -19,108 +19,143 @@ func (s *queueSink) Dispatch(r *message.DispatchRequest) error {
 		return (*DefaultMessageStore)(s).build(b, r)
 	}
 	from, to, batch := s.log.BatchAt(r.LogOffset())
-	if !batch || from != s.batch.from {
-		if err := s.batch.put(); err != nil { // what is left of one whose last record can not be read any more
-			return err
-		}
-	}
-	end := r.LogOffset() + message.LogOffset(r.Size())
 	if !batch {
-		if _, err := s.put(r, false); err != nil {
-			return err
-		}
-	} else if whole, err := s.gather(r, from, end == to); err != nil || !whole {
+		from = noBatch
+	}
+	if err := s.gather(r, from); err != nil {
 		return err
 	}
-	s.lastDispatched.Store(int64(r.LogOffset()))
+	if end := r.LogOffset() + message.LogOffset(r.Size()); !batch || end == to {
+		s.run.batch, s.run.last, s.run.ends = noBatch, r.LogOffset(), true
+	}
+	return nil
+}
+
+// Complete implements dispatcher.Sink: it puts the units that were gathered, but
+// for those of a batch that is not whole.
+func (s *queueSink) Complete() error {
+	if s.run.batch == noBatch {
+		if err := s.putRun(); err != nil {
+			return err
+		}
+	}
+	if s.run.ends {
+		s.run.ends = false
+		s.lastDispatched.Store(int64(s.run.last))
+	}
 	(*DefaultMessageStore)(s).progress()
 	return nil
 }
 
-// put makes the record's unit, and reports whether it has one: a record that
-// takes no queue offset has none, and neither has one that fits in no queue,
-// which is reported as damage.
-func (s *queueSink) put(r *message.DispatchRequest, rewrite bool) (placed bool, err error) {
-	q, unit, err := s.unit(r)
-	if q == nil || err != nil {
-		return false, err
-	}
-	return true, typed(q.Put(r.QueueOffset(), unit, rewrite))
+// run is units for one queue that follow one another: put at once they cost a
+// fraction. The units of a batch, from its first record to its last, are alone in a
+// run: readers see none of it before they see all.
+type run struct {
+	queue *consumequeue.Queue
+	first message.QueueOffset
+	units []consumequeue.Unit
+
+	batch message.LogOffset // where the batch begins that is not whole, noBatch for none
+	last  message.LogOffset // the newest record before which nothing is left of a batch, itself included
+	ends  bool              // last is set, and not in lastDispatched
 }
 
-// unit is the record's unit and the queue that it belongs to, nil if to none.
-func (s *queueSink) unit(r *message.DispatchRequest) (q *consumequeue.Queue, unit consumequeue.Unit, err error) {
-	if !r.SysFlag().Queued() {
-		return nil, unit, nil
+// noBatch is no log offset.
+const noBatch = message.LogOffset(-1)
+
+// gather adds the record's unit, if it has one, to the run. from is where its
+// batch begins, or noBatch. A record that is given again after an error replaces
+// itself, and what comes behind it.
+func (s *queueSink) gather(r *message.DispatchRequest, from message.LogOffset) error {
+	run := &s.run
+	if from != run.batch { // or what is left of one whose last record can not be read any more
+		if err := s.putRun(); err != nil {
+			return err
+		}
+		run.batch = from
 	}
-	q = s.lastQueue
+	if !r.SysFlag().Queued() {
+		return nil
+	}
+	i, ok := run.place(r)
+	if !ok {
+		if err := s.putRun(); err != nil {
+			return err
+		}
+		q, err := s.queueOf(r)
+		if q == nil || err != nil {
+			return err
+		}
+		run.first, i = r.QueueOffset(), 0
+	}
+	run.units = append(run.units[:i], unitOf(r))
+	return nil
+}
+
+// place is where the record's unit goes in the run: behind the last one, or where
+// it is already.
+func (b *run) place(r *message.DispatchRequest) (i int, ok bool) {
+	if len(b.units) == 0 || r.QueueID() != b.queue.ID || string(r.Topic()) != b.queue.Topic {
+		return 0, false
+	}
+	i = int(r.QueueOffset() - b.first)
+	return i, i == len(b.units) || i >= 0 && i < len(b.units) && b.units[i].LogOffset == r.LogOffset()
+}
+
+// putRun puts what was gathered, and tells who waits for it.
+func (s *queueSink) putRun() error {
+	run := &s.run
+	if len(run.units) == 0 {
+		return nil
+	}
+	if err := run.queue.PutAll(run.first, run.units); err != nil {
+		return typed(err)
+	}
+	run.units = run.units[:0]
+	s.arrivals.came(run.queue.Topic)
+	return nil
+}
+
+// put makes the record's unit at once, and returns the queue that has it. A record
+// that takes no queue offset has none, and neither has one that fits in no queue,
+// which is reported as damage.
+func (s *queueSink) put(r *message.DispatchRequest, rewrite bool) (*consumequeue.Queue, error) {
+	if !r.SysFlag().Queued() {
+		return nil, nil
+	}
+	q, err := s.queueOf(r)
+	if q == nil || err != nil {
+		return nil, err
+	}
+	return q, typed(q.Put(r.QueueOffset(), unitOf(r), rewrite))
+}
+
+// queueOf is the queue that the record belongs to, made if need be; nil if it fits
+// in none. All units before it are put.
+func (s *queueSink) queueOf(r *message.DispatchRequest) (*consumequeue.Queue, error) {
+	q := s.run.queue
 	if q == nil || q.ID != r.QueueID() || q.Topic != string(r.Topic()) {
+		var err error
 		if q, err = consumequeue.Find(s.queues, r.Topic(), r.QueueID()); err != nil {
-			return nil, unit, typed(err)
+			return nil, typed(err)
 		}
 	}
 	if misfit := s.misfit(r, q); misfit != nil {
 		(*DefaultMessageStore)(s).damagedRecord(r, misfit)
-		return nil, unit, nil
+		return nil, nil
 	}
 	if q == nil {
+		var err error
 		if q, err = s.queues.Make(string(r.Topic()), r.QueueID()); err != nil {
-			return nil, unit, typed(err)
+			return nil, typed(err)
 		}
 	}
-	s.lastQueue = q
-	return q, unitOf(r), nil
+	s.run.queue = q
+	return q, nil
 }
 
 func unitOf(r *message.DispatchRequest) consumequeue.Unit {
 	return consumequeue.Unit{LogOffset: r.LogOffset(), Size: int32(r.Size()), TagsCode: r.TagsCode}
-}
-
-// gathered is the units of a batch that is being dispatched: readers see none of
-// it before they see all.
-type gathered struct {
-	from  message.LogOffset // of the batch
-	queue *consumequeue.Queue
-	first message.QueueOffset
-	units []consumequeue.Unit
-}
-
-// gather keeps the unit of a record of the batch at from, and puts all of them
-// with the last one; it reports whether they are put. A record that is given
-// again after an error replaces itself.
-func (s *queueSink) gather(r *message.DispatchRequest, from message.LogOffset, last bool) (whole bool, err error) {
-	q, unit, err := s.unit(r)
-	if q == nil || err != nil {
-		return false, err
-	}
-	b := &s.batch
-	if len(b.units) == 0 {
-		b.from, b.queue, b.first = from, q, r.QueueOffset()
-	}
-	i := int(r.QueueOffset() - b.first)
-	if q != b.queue || i < 0 || i > len(b.units) { // a record between was damaged since it was written
-		if err := b.put(); err != nil {
-			return false, err
-		}
-		b.from, b.queue, b.first, i = from, q, r.QueueOffset(), 0
-	}
-	b.units = append(b.units[:i], unit)
-	if !last {
-		return false, nil
-	}
-	return true, b.put()
-}
-
-// put puts what was gathered.
-func (b *gathered) put() error {
-	if len(b.units) == 0 {
-		return nil
-	}
-	if err := b.queue.PutAll(b.first, b.units); err != nil {
-		return typed(err)
-	}
-	b.units = b.units[:0]
-	return nil
 }
 
 // misfit says why no queue can hold the record: its topic and queue id can not

@@ -22,7 +22,6 @@ type keyIndex struct {
 	from       message.LogOffset
 	caughtUp   atomic.Bool // it was once hardly behind the log
 	failed     error       // why it can not be flushed; of the maintenance goroutine
-	kick       func()      // there is something to flush
 }
 
 // loadIndex opens the index as it is.
@@ -219,35 +218,29 @@ func agree(field string, configured int32, value *int32, fixed bool) error {
 
 // start begins to feed the index.
 func (x *keyIndex) start(s *DefaultMessageStore) {
-	x.kick = s.progress
 	x.dispatcher = dispatcher.Start(dispatcher.Config{
 		Source: (*indexSource)(s), Sinks: []dispatcher.Sink{x}, Try: x.try, From: x.from,
 		Failed: func(at message.LogOffset, err error) {
 			s.stats.indexFailures.Add(1)
 			s.stuck(&s.troubles.index, SinkIndex, at, err)
 		},
-		Passed: func(int, int64) { s.recovered(&s.troubles.index, SinkIndex) },
+		Passed: func(int, int64) {
+			s.progress()
+			s.recovered(&s.troubles.index, SinkIndex)
+		},
 	})
 }
 
 // Dispatch implements dispatcher.Sink.
-func (x *keyIndex) Dispatch(r *message.DispatchRequest) error {
-	if err := x.files.Put(r); err != nil {
-		return typed(err)
-	}
-	x.kick()
-	return nil
-}
+func (x *keyIndex) Dispatch(r *message.DispatchRequest) error { return typed(x.files.Put(r)) }
+
+// Complete implements dispatcher.Sink.
+func (x *keyIndex) Complete() error { return nil }
 
 // try is Dispatch where that need not wait.
 func (x *keyIndex) try(r *message.DispatchRequest) (taken bool, err error) {
-	if taken, err = x.files.TryPut(r); err != nil {
-		return false, typed(err)
-	}
-	if taken {
-		x.kick()
-	}
-	return taken, nil
+	taken, err = x.files.TryPut(r)
+	return taken, typed(err)
 }
 
 // indexSource is the log, from where it begins now: what was deleted before it

@@ -382,15 +382,14 @@ func (s *DefaultMessageStore) rebuild(r *message.DispatchRequest, next map[*cons
 	}
 	// After a crash a unit may be in the page cache and not on disk, without
 	// being marked for writing: it is written again even if it looks right.
-	placed, err := (*queueSink)(s).put(r, !s.recovery.Clean)
+	q, err = (*queueSink)(s).put(r, !s.recovery.Clean)
 	if err != nil {
 		return nil, err
 	}
 	s.lastDispatched.Store(int64(r.LogOffset()))
-	if !placed {
+	if q == nil {
 		return nil, nil
 	}
-	q = s.lastQueue // that it was put into
 	if isNew {
 		s.damageMu.Lock()
 		s.recovery.QueuesMade = append(s.recovery.QueuesMade, q.Dir())

@@ -70,10 +70,9 @@ type DefaultMessageStore struct {
 	forced     time.Time                       // when files were last removed for the use of the disk alone
 	storedLast map[message.LogOffset]time.Time // of some files, by their start
 
-	_              [64]byte            // what the dispatcher writes for each record is apart from what puts read
-	lastDispatched atomic.Int64        // log offset of the last record dispatched, -1 for none
-	lastQueue      *consumequeue.Queue // that a unit was put into; of the goroutine that dispatches
-	batch          gathered            // of the goroutine that dispatches
+	_              [64]byte     // what the dispatcher writes for each record is apart from what puts read
+	lastDispatched atomic.Int64 // log offset of the last record dispatched, -1 for none
+	run            run          // of the goroutine that dispatches
 	_              [64]byte
 
 	lagCheck atomic.Int64 // a log that ends before it needs no look at the dispatcher: see admit
@@ -132,6 +131,7 @@ func Open(ctx context.Context, dir string, cfg Config) (*DefaultMessageStore, er
 	s.cfg.fs = s.logFS
 	s.disk = newDisk(s.cfg, dir)
 	s.lastDispatched.Store(-1)
+	s.run.batch = noBatch
 	if err := s.open(ctx); err != nil {
 		return nil, fmt.Errorf("open store: %w%s", errors.Join(typed(err), s.abandon()), advice(err, dir))
 	}
@@ -264,7 +264,7 @@ func (s *DefaultMessageStore) start() {
 		follower = s.index.dispatcher
 	}
 	s.dispatcher = dispatcher.Start(dispatcher.Config{
-		Source: s.dispatchSource(), Sinks: []dispatcher.Sink{(*queueSink)(s), &s.arrivals}, Follower: follower,
+		Source: s.dispatchSource(), Sinks: []dispatcher.Sink{(*queueSink)(s)}, Follower: follower,
 		From: s.dispatchFrom, Failed: s.dispatchFailed, Awaited: s.arrivals.awaited, Passed: s.passed,
 	})
 	s.background.Go(s.flushLoop)

@@ -20,7 +20,7 @@ func (s *Files) Create(base int64) (*File, error) {
 	if err := s.beforeNext(); err != nil {
 		return nil, fmt.Errorf("create segment: %w", err)
 	}
-	f := &File{list: s, base: base}
+	f := &File{list: s, base: base, sized: !s.derived || s.Last() != nil}
 	if err := f.create(); err != nil {
 		return nil, fmt.Errorf("create segment: %w", err)
 	}
@@ -48,7 +48,7 @@ func (s *Files) beforeNext() error {
 	last := s.Last()
 	switch {
 	case last != nil && s.derived: // a file of no bytes is a remnant only if it is the last one
-		if last.Pin() {
+		if !last.sized && last.Pin() {
 			_ = last.Sync() // Sync of the list will say so
 			last.Unpin()
 		}
@@ -92,7 +92,7 @@ func (s *Files) complete(h Handle) error {
 	}
 	s.dirChanges.Add(1)
 	if s.derived && s.Last() == nil {
-		return nil
+		return nil // see File.sized
 	}
 	if err := h.Sync(); err != nil {
 		return err

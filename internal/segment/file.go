@@ -16,8 +16,9 @@ import (
 // is open and mapped from its first pin on until Cache closes it, or it leaves its list: a store may have very many
 // files, so a File is small and keeps nothing that can be computed.
 type File struct {
-	list *Files
-	base int64
+	list  *Files
+	base  int64
+	sized bool // its length was on disk before the list had it
 
 	state    atomic.Int32 // see pin.go
 	dirty    atomic.Bool  // may hold something that is not synced, and is not left
