@@ -31,7 +31,8 @@
 //	BenchmarkGetCopy        the same, copied
 //	BenchmarkGetRandom      one message at a time, by its queue offset, copied
 //	BenchmarkGetTag         those with a tag that 1 of 2, or 1 of 100, have
-//	BenchmarkQueryKey       by one of a million unique keys (10 million: -large)
+//	BenchmarkQueryKey       by one of a million unique keys, in index files of the default
+//	                        size and of RocketMQ's (10 million: -large)
 //	BenchmarkVerify         inspect.Verify
 //
 // Both at a time, and what happens in between:

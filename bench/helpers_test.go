@@ -59,7 +59,12 @@ func openStore(b *testing.B, cfg store.Config) *store.DefaultMessageStore {
 // reopen opens the store in dir.
 func reopen(b *testing.B, dir string) *store.DefaultMessageStore {
 	b.Helper()
-	s, err := store.Open(context.Background(), dir, store.Config{Flush: store.FlushAsync})
+	return open(b, dir, store.Config{Flush: store.FlushAsync})
+}
+
+func open(b *testing.B, dir string, cfg store.Config) *store.DefaultMessageStore {
+	b.Helper()
+	s, err := store.Open(context.Background(), dir, cfg)
 	check(b, err)
 	return s
 }
@@ -73,7 +78,8 @@ func closeStore(b *testing.B, s *store.DefaultMessageStore) {
 // shared is a store that several sub-benchmarks use, however often each is called.
 // It is made and filled when the first of them needs it.
 type shared struct {
-	parent *testing.B // whose end closes it
+	parent *testing.B   // whose end closes it
+	cfg    store.Config // Flush is FlushAsync
 	fill   func(b *testing.B, s *store.DefaultMessageStore)
 	store  *store.DefaultMessageStore
 }
@@ -81,7 +87,8 @@ type shared struct {
 func (f *shared) get(b *testing.B) *store.DefaultMessageStore {
 	b.Helper()
 	if f.store == nil {
-		s := reopen(b, f.parent.TempDir())
+		f.cfg.Flush = store.FlushAsync
+		s := open(b, f.parent.TempDir(), f.cfg)
 		f.parent.Cleanup(func() { closeStore(f.parent, s) })
 		f.fill(b, s)
 		check(b, s.WaitDispatched(context.Background(), s.MaxOffset()))

@@ -131,10 +131,11 @@ func (l *Log) placed(queueOffset message.QueueOffset, now int64, size int, then 
 		if then != nil {
 			l.completions.add(then, p, time.Now())
 		}
+		l.ahead.Move(l.end) // see write
 	} else {
 		l.visible.Store(l.end)
+		l.ahead.Advance(l.end)
 	}
-	l.ahead.Advance(l.end)
 	return p
 }
 

@@ -102,6 +102,16 @@ func (c *completions) wait(ctx context.Context) error {
 	}
 }
 
+// synced wakes the goroutine if there is anybody to call: waking it for nothing
+// would hold up those who wait without it.
+func (c *completions) synced() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.head < len(c.queue) {
+		c.look()
+	}
+}
+
 // look wakes the goroutine: something became durable, or err was set.
 func (c *completions) look() {
 	select {

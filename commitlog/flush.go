@@ -144,8 +144,11 @@ func (l *Log) flushStaged() error {
 	l.mu.Lock()
 	l.spare = g.buf
 	l.mu.Unlock()
-	g.finish(nil)
-	l.completions.look()
+	if l.cfg.Visible != nil {
+		l.cfg.Visible()
+	}
+	l.completions.synced()
+	g.finish(nil) // last: the goroutine that was woken last is the next to run on this processor
 	return nil
 }
 
@@ -158,6 +161,7 @@ func (l *Log) write(g *group) error {
 		}
 		buf = buf[p.size:]
 	}
+	l.ahead.Look() // zeros that are written now do not hold up this write, and go with the next sync
 	return l.files.Sync(g.parts[0].offset, g.end)
 }
 

@@ -62,6 +62,9 @@ type Config struct {
 	// Rolled, if not nil, is called when an append has gone on to another file.
 	// The put lock is held: it must return at once.
 	Rolled func()
+	// Visible, if not nil, is called with staging when Visible has moved, before
+	// anybody is answered who waits for that sync. It must return at once.
+	Visible func()
 	// Synced, if not nil, is told of each sync that put something on disk, by the
 	// goroutine that called Flush, which holds no lock any more.
 	Synced func(Sync)
@@ -127,8 +130,12 @@ const (
 	// messages at 1 GB/s; no more than one file.
 	aheadWindow = 32 << 20
 	// stagedWindow is that with staging. What is filled with zeros in it goes to disk
-	// with the next sync, so with more of it the slowest puts wait longer.
-	stagedWindow = 256 << 10
+	// with the next sync, so with more of it the slowest puts wait longer; with less,
+	// more syncs change the metadata of the file, which makes them twice as long. So
+	// it is what is written in stagedLead, and leastStaged before a slow writer.
+	stagedWindow = 1 << 20
+	leastStaged  = 256 << 10
+	stagedLead   = 4 * time.Millisecond
 )
 
 // Start makes the log ready for appends after its end, which Recover found.
@@ -143,6 +150,7 @@ func (l *Log) Start(end message.LogOffset, lastTime int64) {
 	ahead := segment.AheadConfig{Window: min(aheadWindow, l.size), Populate: true, Permit: l.cfg.Permit}
 	if l.cfg.Staged {
 		ahead.Window, ahead.Populate = min(stagedWindow, l.size), false
+		ahead.Lead, ahead.Least = stagedLead, min(leastStaged, l.size)
 	}
 	l.ahead = l.files.StartAhead(l.end, ahead)
 }

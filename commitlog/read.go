@@ -67,27 +67,36 @@ func (l *Log) makeResident(f *segment.File, off, size, end int64, now *segment.C
 	return f.Base() + f.MakeResident(off-f.Base(), size, end-f.Base(), now)
 }
 
+// Warm is MakeResident for who does not know the size of the record. The caller
+// guards f.
+func (l *Log) Warm(f *segment.File, off message.LogOffset, now *segment.Clock) {
+	l.warmRecord(f, off, l.visible.Load(), now)
+}
+
 // warm extends resident, up to where f is in memory, so that it covers the whole
 // record at pos. The caller guards f.
 func (l *Log) warm(f *segment.File, pos, resident, end int64) int64 {
 	var now segment.Clock
+	return l.warmAt(&now, f, pos, resident, end)
+}
+
+func (l *Log) warmAt(now *segment.Clock, f *segment.File, pos, resident, end int64) int64 {
 	if pos+message.BlankSize > resident {
-		resident = l.makeResident(f, pos, warmStep, end, &now)
+		resident = l.makeResident(f, pos, warmStep, end, now)
 	}
 	if pos+message.BlankSize > min(end, f.End()) {
 		return resident
 	}
 	size := int64(binary.BigEndian.Uint32(f.Bytes()[pos-f.Base():]))
 	if pos+size > resident && pos+size <= end {
-		resident = l.makeResident(f, pos, size, end, &now)
+		resident = l.makeResident(f, pos, size, end, now)
 	}
 	return resident
 }
 
 // warmRecord brings the record at off into memory. The caller guards f.
-func (l *Log) warmRecord(f *segment.File, off message.LogOffset, end int64) {
-	var now segment.Clock
-	l.warm(f, int64(off), l.makeResident(f, int64(off), message.MinRecordSize, end, &now), end)
+func (l *Log) warmRecord(f *segment.File, off message.LogOffset, end int64, now *segment.Clock) {
+	l.warmAt(now, f, int64(off), l.makeResident(f, int64(off), message.MinRecordSize, end, now), end)
 }
 
 // warmStep is how much is looked at, and read, at once by who goes through the
@@ -99,7 +108,8 @@ const warmStep = 1 << 20
 // read with a guard. Errors are those of Read.
 func (l *Log) View(f *segment.File, off message.LogOffset, use func(message.View)) (err error) {
 	defer f.Catch(debug.SetPanicOnFault(true), &err)
-	l.warmRecord(f, off, f.End())
+	var now segment.Clock
+	l.warmRecord(f, off, f.End(), &now)
 	v, err := recordAt(f, off, f.Size())
 	if err != nil {
 		return err
@@ -115,7 +125,8 @@ func (l *Log) View(f *segment.File, off message.LogOffset, use func(message.View
 func (l *Log) Copy(f *segment.File, off message.LogOffset) (m message.MessageExt, err error) {
 	defer f.Catch(debug.SetPanicOnFault(true), &err)
 	visible := l.visible.Load()
-	l.warmRecord(f, off, visible)
+	var now segment.Clock
+	l.warmRecord(f, off, visible, &now)
 	v, err := l.Read(f, off, false)
 	if errors.Is(err, message.ErrCorrupt) {
 		err = fmt.Errorf("%w: %w", message.ErrOffsetNotFound, err)

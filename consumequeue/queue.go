@@ -171,7 +171,7 @@ func (q *Queue) Unit(off message.QueueOffset) (Unit, error) {
 // NextFile is the number of the first unit in the file after the one of off.
 func (q *Queue) NextFile(off message.QueueOffset) message.QueueOffset {
 	units := message.QueueOffset(q.files.FileSize() / UnitSize)
-	return off - off%units + units
+	return (off/units + 1) * units
 }
 
 // Put makes u the unit of message off. What is there already is compared, and

@@ -52,6 +52,8 @@ type Table struct {
 
 	damaged []damagedQueue // found by OpenTable, until ResetDamaged
 
+	recent recent
+
 	mu     sync.RWMutex
 	queues map[queueKey]*Queue
 	closed atomic.Bool
@@ -289,12 +291,17 @@ func usedUnits(f *segment.File) (int64, error) {
 // Find returns the queue, loaded, nil if there is none. Topic may be bytes that
 // are used by nobody after the call.
 func Find[T string | []byte](t *Table, topic T, id int32) (*Queue, error) {
+	slot := slotOf(&t.recent, topic, id)
+	if q := slot.Load(); q != nil && q.ID == id && q.Topic == string(topic) {
+		return q, q.Load()
+	}
 	t.mu.RLock()
 	q := t.queues[queueKey{string(topic), id}]
 	t.mu.RUnlock()
 	if q == nil {
 		return nil, nil
 	}
+	slot.Store(q)
 	return q, q.Load()
 }
 

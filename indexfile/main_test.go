@@ -317,11 +317,16 @@ func (h *failHandle) Close() error {
 	return h.Handle.Close()
 }
 
+// ask is a Query that touches nothing.
+func ask(x *Index, topic, key string, maxNum int, begin, end int64, take func(message.LogOffset) bool) error {
+	return x.Query(Query{Topic: topic, Key: key, MaxNum: maxNum, Begin: begin, End: end, Take: take})
+}
+
 // query returns the records of a Query, ascending. match says when a record was
 // stored, and whether it has topic and key.
 func query(x *Index, topic, key string, maxNum int, begin, end int64,
 	match func(message.LogOffset) (storeTime int64, ok bool)) (found []message.LogOffset, err error) {
-	err = x.Query(topic, key, maxNum, begin, end, func(off message.LogOffset) bool {
+	err = ask(x, topic, key, maxNum, begin, end, func(off message.LogOffset) bool {
 		at, ok := match(off)
 		if !ok || at < begin || at > end || slices.Contains(found, off) {
 			return false

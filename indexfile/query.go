@@ -10,28 +10,45 @@ import (
 	"github.com/pocketmq/pocketmq/message"
 )
 
-// Query shows take the log offsets of records that may have that key and a store
-// time in [begin, end] (ms), newest first, until it has taken maxNum of them, at
-// most Config.MaxResults.
-//
-// take reads the record at an offset and says whether it wants it: because it
-// really has topic and key and was stored in time. It is called without any lock, at
-// most once per entry, and may be called often for a key that many records share. A
-// record that has the key more than once may come again.
+// Query says what is looked for, and how candidates are looked at.
+type Query struct {
+	Topic, Key string
+	MaxNum     int   // the newest that many, at most Config.MaxResults
+	Begin, End int64 // store times (ms), both included
+
+	// Take reads the record at an offset and says whether it is one of those: because
+	// it really has topic and key and was stored in time. It is called without any
+	// lock, at most once per entry, and may be called often for a key that many records
+	// share. A record that has the key more than once may come again.
+	Take func(message.LogOffset) bool
+	// Touch, if not nil, is told of a candidate before Take is, as soon as it is known:
+	// what it loads is on its way while the search goes on. It is called under a guard
+	// of the index file.
+	Touch func(message.LogOffset)
+
+	Now *segment.Clock // of who asks; nil means one of its own
+}
+
+// Query shows q.Take the log offsets of records that may have that key and a store
+// time in [Begin, End], newest first, until it has taken MaxNum of them.
 //
 // Store times are taken to ascend with the log, to a second: a record stored
-// while the clock was set back may be missed when begin and end are given.
+// while the clock was set back may be missed when Begin and End are given.
 //
 // If a file can not be read the others are searched all the same; the error then
 // matches segment.ErrFault if the file was damaged from outside.
 //
 // Nothing is allocated once the newest files are open, which they stay.
-func (x *Index) Query(topic, key string, maxNum int, begin, end int64, take func(message.LogOffset) bool) error {
-	s := search{begin: begin, end: end, left: min(maxNum, x.cfg.MaxResults), wanted: take}
-	if key == "" || begin > end { // there is no empty key
+func (x *Index) Query(q Query) error {
+	var now segment.Clock
+	s := search{begin: q.Begin, end: q.End, left: min(q.MaxNum, x.cfg.MaxResults), wanted: q.Take, approach: q.Touch, clock: q.Now}
+	if s.clock == nil {
+		s.clock = &now
+	}
+	if q.Key == "" || q.Begin > q.End { // there is no empty key
 		s.left = 0
 	}
-	return x.run(&s, topic, key)
+	return x.run(&s, q.Topic, q.Key)
 }
 
 // Raw is RocketMQ's answer to a query.
@@ -51,7 +68,7 @@ func (x *Index) QueryRaw(topic, key string, maxNum int, begin, end int64) (Raw, 
 		h := last.header()
 		raw.UpdateTimestamp, raw.UpdateLogOffset = h.EndTimestamp, h.EndLogOffset
 	}
-	s := search{begin: begin, end: end, left: min(maxNum, x.cfg.MaxResults), raw: true}
+	s := search{begin: begin, end: end, left: min(maxNum, x.cfg.MaxResults), raw: true, clock: new(segment.Clock)}
 	s.wanted = func(off message.LogOffset) bool {
 		raw.LogOffsets = append(raw.LogOffsets, off)
 		return true
@@ -68,10 +85,17 @@ type search struct {
 	raw        bool  // it is RocketMQ's
 	left       int   // how many are still wanted
 	wanted     func(message.LogOffset) bool
+	approach   func(message.LogOffset) // may be nil
 
-	last  message.LogOffset // the last candidate
-	clock segment.Clock
+	last    message.LogOffset // the last candidate
+	waiting [candidates]message.LogOffset
+	waits   int // how many of them
+	clock   *segment.Clock
 }
+
+// candidates is how many are found before the first is offered. A record is mostly
+// further away than the rest of a chain: by then what was touched has come.
+const candidates = 8
 
 // keptFiles is how many of the newest files stay mapped once a query has looked into
 // them. Others are opened by each query that does.
@@ -132,20 +156,22 @@ func (s *search) file(f *file, keep bool) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, f.unpin()) }()
-	return s.follow(f)
+	err = s.follow(f)
+	s.offer()
+	return err
 }
 
 // follow goes along the chain of the slot, whose entries descend, so that a damaged one
 // ends.
 func (s *search) follow(f *file) (err error) {
 	defer f.catch(debug.SetPanicOnFault(true), &err)
-	at, err := f.newest(s.hash, &s.clock)
+	at, err := f.newest(s.hash, s.clock)
 	if err != nil {
 		return err
 	}
 	begin := f.beginTime.Load()
 	for at > 0 && s.left > 0 {
-		e, err := f.entry(at, &s.clock)
+		e, err := f.entry(at, s.clock)
 		if err != nil {
 			return err
 		}
@@ -154,7 +180,7 @@ func (s *search) follow(f *file) (err error) {
 		}
 		t := begin + 1000*int64(e.diff)
 		if e.hash == s.hash && e.offset >= 0 && s.inTime(at, t) {
-			s.take(e.offset)
+			s.found(e.offset)
 		}
 		if e.prev <= 0 || e.prev >= at || s.before(t) {
 			return nil
@@ -182,14 +208,29 @@ func (s *search) before(t int64) bool {
 	return t+999 < s.begin
 }
 
-// take offers a candidate. Right after itself it is a record that has the key twice,
+// found notes a candidate. Right after itself it is a record that has the key twice,
 // or two of the same hash.
-func (s *search) take(off message.LogOffset) {
+func (s *search) found(off message.LogOffset) {
 	if !s.raw && off == s.last {
 		return
 	}
 	s.last = off
-	if s.wanted(off) {
-		s.left--
+	if s.approach != nil {
+		s.approach(off)
 	}
+	s.waiting[s.waits] = off
+	s.waits++
+	if s.waits == min(s.left, candidates) { // no more than are wanted
+		s.offer()
+	}
+}
+
+// offer lets those that wait be taken.
+func (s *search) offer() {
+	for _, off := range s.waiting[:s.waits] {
+		if s.wanted(off) {
+			s.left--
+		}
+	}
+	s.waits = 0
 }

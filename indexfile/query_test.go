@@ -116,7 +116,7 @@ func TestNewestFilesStayMapped(t *testing.T) {
 	require.Equal(t, 1, w.fs.open(), "the one that is written")
 	all := func() int {
 		seen := 0
-		require.NoError(t, w.index.Query("topic", "k", 1, 0, forever, func(message.LogOffset) bool { seen++; return false }))
+		require.NoError(t, ask(w.index, "topic", "k", 1, 0, forever, func(message.LogOffset) bool { seen++; return false }))
 		return seen
 	}
 	require.Equal(t, perFile*files, all())
@@ -153,7 +153,7 @@ func TestQueriesWhileFilesGo(t *testing.T) {
 	for range 4 {
 		wg.Go(func() {
 			for err := error(nil); !errors.Is(err, message.ErrClosed); {
-				err = w.index.Query("topic", "k", 1, 0, forever, func(message.LogOffset) bool { return false })
+				err = ask(w.index, "topic", "k", 1, 0, forever, func(message.LogOffset) bool { return false })
 			}
 		})
 	}
@@ -166,6 +166,32 @@ func TestQueriesWhileFilesGo(t *testing.T) {
 	require.Zero(t, w.fs.open())
 }
 
+// TestCandidatesAreTouchedBeforeTheyAreTaken: each once, in the same order, and no
+// more of them than are still wanted.
+func TestCandidatesAreTouchedBeforeTheyAreTaken(t *testing.T) {
+	w := newWorld(t, 1, 200)
+	for i := range 100 {
+		w.put("topic", fmt.Sprint("k", i%2))
+	}
+	for _, test := range []struct{ maxNum, ahead int }{{1, 1}, {3, 3}, {candidates, candidates}, {50, candidates}} {
+		var touched, taken []message.LogOffset
+		ahead := 0
+		touch := func(off message.LogOffset) {
+			touched = append(touched, off)
+			ahead = max(ahead, len(touched)-len(taken))
+		}
+		take := func(off message.LogOffset) bool {
+			taken = append(taken, off)
+			require.LessOrEqual(t, len(taken), len(touched))
+			return true
+		}
+		require.NoError(t, w.index.Query(Query{Topic: "topic", Key: "k1", MaxNum: test.maxNum, End: forever, Touch: touch, Take: take}))
+		require.Len(t, taken, test.maxNum)
+		require.Equal(t, touched, taken)
+		require.Equal(t, test.ahead, ahead)
+	}
+}
+
 // TestQueryAllocatesNothing, whether it finds something or not, and however many
 // files there are.
 func TestQueryAllocatesNothing(t *testing.T) {
@@ -175,10 +201,10 @@ func TestQueryAllocatesNothing(t *testing.T) {
 	}
 	found := 0
 	require.Zero(t, testing.AllocsPerRun(100, func() {
-		if w.index.Query("topic", "k7", 5, 0, forever, func(message.LogOffset) bool { found++; return true }) != nil {
+		if ask(w.index, "topic", "k7", 5, 0, forever, func(message.LogOffset) bool { found++; return true }) != nil {
 			t.Error("query")
 		}
-		_ = w.index.Query("topic", "none", 5, 0, forever, func(message.LogOffset) bool { return false })
+		_ = ask(w.index, "topic", "none", 5, 0, forever, func(message.LogOffset) bool { return false })
 	}))
 	require.Equal(t, 5*101, found)
 }

@@ -54,12 +54,12 @@ func (s *search) touchChains(files []*file) {
 	var chains [together]chain
 	for i, f := range files {
 		chains[i] = chain{f, f.bytes(), f.entries}
-		chains[i].follow(f.slotAt(s.hash), &s.clock)
+		chains[i].follow(f.slotAt(s.hash), s.clock)
 	}
 	for range mostEntries {
 		left := uint32(0)
 		for i, f := range files {
-			left |= chains[i].follow(f.entryAt(chains[i].at)+entryPrev, &s.clock)
+			left |= chains[i].follow(f.entryAt(chains[i].at)+entryPrev, s.clock)
 		}
 		if left == 0 {
 			return

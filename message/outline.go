@@ -26,6 +26,6 @@ func ReadOutline(b []byte) View {
 	if err != nil {
 		panic("message: no outline: " + err.Error())
 	}
-	v.at.outline = true
+	v.at |= outlined
 	return v
 }

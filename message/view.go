@@ -9,21 +9,29 @@ import (
 // long as those bytes are; every slice it returns lies inside them. A View from
 // ReadRecord is consistent in itself, and its methods never panic.
 //
-// It is four words long, so that compilers keep it in registers: a larger struct is
-// copied for each call of a method.
+// It is four words long, and no struct in it has more than four fields: that is what
+// compilers keep in registers. Another one is copied for each call of a method.
 type View struct {
 	raw []byte // exactly the record, or its outline
 	at  places
 }
 
-// places are positions in a record that differ from record to record.
-type places struct {
-	topic       int32
-	topicLength uint8
-	storeTime   uint8 // storeTimestamp: what follows bornHost
-	tail        uint8 // reconsumeTimes: what follows storeHost
-	outline     bool  // see ReadOutline
+// places are the positions in a record that differ from record to record, in one word:
+// from the lowest bits on 32 for topic, 8 for each of topicLength, storeTime and tail,
+// and outlined.
+type places uint64
+
+func placesOf(topic, topicLength, storeTime, tail int) places {
+	return places(topic) | places(topicLength)<<32 | places(storeTime)<<40 | places(tail)<<48
 }
+
+func (p places) topic() int       { return int(uint32(p)) }
+func (p places) topicLength() int { return int(uint8(p >> 32)) }
+func (p places) storeTime() int   { return int(uint8(p >> 40)) } // storeTimestamp: what follows bornHost
+func (p places) tail() int        { return int(uint8(p >> 48)) } // reconsumeTimes: what follows storeHost
+
+// outlined says that the bytes are an outline: see ReadOutline.
+const outlined places = 1 << 56
 
 // tail is behind storeHost.
 var _ = uint8(offBornHost + hostWidthV6 + relStoreHost + hostWidthV6)
@@ -88,7 +96,7 @@ func viewOf(raw []byte) (View, error) {
 	if props := int(int16(binary.BigEndian.Uint16(raw[start+topic:]))); props != rest {
 		return View{}, damaged("properties length %d, %d bytes are left", props, rest)
 	}
-	return View{raw, places{topic: int32(start), topicLength: uint8(topic), storeTime: uint8(storeTime), tail: uint8(tail)}}, nil
+	return View{raw, placesOf(start, topic, storeTime, tail)}, nil
 }
 
 // DamagedRecordSize returns the size of a record that ReadRecord calls damaged
@@ -138,7 +146,7 @@ func (v View) Raw() []byte { return v.raw }
 
 // Size is the number of bytes of the whole record.
 func (v View) Size() int {
-	if v.at.outline {
+	if v.at&outlined != 0 {
 		return int(v.u32(offTotalSize))
 	}
 	return len(v.raw)
@@ -174,35 +182,35 @@ func (v View) BornTimestamp() int64 { return v.i64(offBornTimestamp) }
 func (v View) BornHost() Host { return hostAt(v.raw[offBornHost:], v.SysFlag().bornHostWidth()) }
 
 // StoreTimestamp is the store's clock, in ms since the Unix epoch.
-func (v View) StoreTimestamp() int64 { return v.i64(int(v.at.storeTime)) }
+func (v View) StoreTimestamp() int64 { return v.i64(v.at.storeTime()) }
 
 // StoreHost is the store's address.
 func (v View) StoreHost() Host {
-	return hostAt(v.raw[int(v.at.storeTime)+relStoreHost:], v.SysFlag().storeHostWidth())
+	return hostAt(v.raw[v.at.storeTime()+relStoreHost:], v.SysFlag().storeHostWidth())
 }
 
 // ReconsumeTimes is how often the message was delivered again.
-func (v View) ReconsumeTimes() int32 { return int32(v.u32(int(v.at.tail) + relReconsume)) }
+func (v View) ReconsumeTimes() int32 { return int32(v.u32(v.at.tail() + relReconsume)) }
 
 // PreparedTransactionOffset is the place of the prepared half, 0 without one.
 func (v View) PreparedTransactionOffset() LogOffset {
-	return LogOffset(v.i64(int(v.at.tail) + relPrepared))
+	return LogOffset(v.i64(v.at.tail() + relPrepared))
 }
 
 // Body is the body as stored; it lies inside the record.
 func (v View) Body() []byte {
-	end := int(v.at.topic) - 1
-	return v.raw[int(v.at.tail)+relBody : end : end]
+	end := v.at.topic() - 1
+	return v.raw[v.at.tail()+relBody : end : end]
 }
 
 // Topic lies inside the record. It may be empty, or longer than this package
 // writes it.
 func (v View) Topic() []byte {
 	end := v.topicEnd()
-	return v.raw[v.at.topic:end:end]
+	return v.raw[v.at.topic():end:end]
 }
 
-func (v View) topicEnd() int { return int(v.at.topic) + int(v.at.topicLength) }
+func (v View) topicEnd() int { return v.at.topic() + v.at.topicLength() }
 
 // Properties is the property string; it lies inside the record.
 func (v View) Properties() []byte { return v.raw[v.topicEnd()+2:] }

@@ -10,28 +10,48 @@ import (
 // have gathered at once; under FlushAsync as dueAsync says. With nothing to do
 // it sleeps.
 func (s *DefaultMessageStore) flushLoop() {
+	waited := int64(0) // how many for the last sync
 	for {
-		select {
-		case <-s.flushKick:
-		case <-s.stop:
+		slept, ok := s.awaitFlush()
+		if !ok {
 			return
 		}
-		if s.cfg.Flush == FlushAsync {
+		switch {
+		case s.cfg.Flush == FlushAsync:
 			if !s.dueAsync() {
 				return
 			}
 			s.flushPending.Store(false) // what comes from here on needs another sync
-		} else {
+		case slept && waited == 1: // the one writer that there is has come again
+		default:
 			s.gather()
 		}
+		_, waited = s.log.Waiting()
 		_ = s.flush() // those who wait get the error; it is logged, and final
+	}
+}
+
+// awaitFlush waits until there is something to sync, and tells whether that took
+// sleep. It returns false when it is time to stop.
+func (s *DefaultMessageStore) awaitFlush() (slept, ok bool) {
+	select {
+	case <-s.flushKick:
+		return false, true
+	default:
+	}
+	select {
+	case <-s.flushKick:
+		return true, true
+	case <-s.stop:
+		return false, false
 	}
 }
 
 // gather lets the writers that the last sync has woken put their next message
 // before the next sync begins: otherwise that would take along only the first of
 // them, and all others would wait for two. It waits for nobody who is not ready to
-// run.
+// run. With one writer there is nobody to wait for, and to yield would let somebody
+// else have the processor on which its message was just written.
 func (s *DefaultMessageStore) gather() {
 	before, _ := s.log.Placed()
 	for range 8 {
@@ -81,10 +101,9 @@ func (s *DefaultMessageStore) flushLater() {
 // flushSoon ends the pause before the next sync under FlushAsync.
 func (s *DefaultMessageStore) flushSoon() { kick(s.flushNow) }
 
-// flush syncs the log and lets the dispatchers have what is durable.
+// flush syncs the log.
 func (s *DefaultMessageStore) flush() error {
 	err := s.log.Flush()
-	s.dispatcher.Notify()
 	if int64(s.log.Durable())-s.pointEnd.Load() >= pointSegments*s.log.FileSize() {
 		kick(s.pointKick)
 	}

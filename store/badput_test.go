@@ -6,6 +6,7 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -15,7 +16,7 @@ import (
 // TestBadPuts: each is refused with an error of its kind that names field, limit
 // and value; nothing is written and no queue offset is used.
 func TestBadPuts(t *testing.T) {
-	cfg := Config{SegmentSize: 256 << 10, MaxBodySize: 64 << 10}
+	cfg := Config{SegmentSize: 256 << 10, MaxBodySize: 64 << 10, FlushInterval: time.Hour} // nothing is saved meanwhile
 	long := func(n int) message.Properties { return message.Properties("k\x01" + strings.Repeat("v", n-2)) }
 	with := func(change func(*message.MessageExtBrokerInner)) *message.MessageExtBrokerInner {
 		m := inner("t", 0, "x")

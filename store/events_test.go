@@ -142,7 +142,7 @@ func TestMeasuringAllocatesNothing(t *testing.T) {
 	s := openStore(t, scratch(t), smallConfig(FlushAsync))
 	require.Zero(t, testing.AllocsPerRun(1000, func() {
 		s.measures.put.since(s.beginPut())
-		s.measures.get.since(s.beginGet())
+		s.measures.get.since(beginGet())
 		s.passed(1, 1)
 		s.logSynced(commitlog.Sync{From: 1, To: 2, Messages: 3, Took: 4})
 	}))

@@ -48,7 +48,8 @@ type GetMessageResult struct {
 	Messages        []message.View
 	Bytes           int // of all Messages
 
-	pins []*segment.File
+	pins  []*segment.File
+	units *[unitChunk]consumequeue.Unit // room for those that are looked at
 }
 
 // Release gives the memory back. The result and its Messages must not be used
@@ -59,11 +60,12 @@ func (r *GetMessageResult) Release() {
 		r.pins[i] = nil
 	}
 	clear(r.Messages)
-	*r = GetMessageResult{Messages: r.Messages[:0], pins: r.pins[:0]}
+	r.Status, r.NextBeginOffset, r.MinOffset, r.MaxOffset, r.Bytes = 0, 0, 0, 0, 0
+	r.Messages, r.pins = r.Messages[:0], r.pins[:0]
 	results.Put(r)
 }
 
-var results = sync.Pool{New: func() any { return new(GetMessageResult) }}
+var results = sync.Pool{New: func() any { return &GetMessageResult{units: new([unitChunk]consumequeue.Unit)} }}
 
 // Units of a consume queue that one GetMessage looks at: as many bytes as
 // RocketMQ's, so that a filter that matches nothing gets an answer.
@@ -83,7 +85,7 @@ const (
 //
 // Source: RocketMQ store/DefaultMessageStore.java, getMessage.
 func (s *DefaultMessageStore) GetMessage(ctx context.Context, query GetQuery) (*GetMessageResult, error) {
-	defer s.measures.get.since(s.beginGet())
+	defer s.measures.get.since(beginGet())
 	if err := s.checkOpen(); err != nil {
 		return nil, err
 	}
@@ -161,7 +163,7 @@ type get struct {
 
 // run goes through the units and collects what matches.
 func (g *get) run() error {
-	var units [unitChunk]consumequeue.Unit
+	units := g.result.units
 	budget := max(minUnitBytes, min(g.query.MaxCount, maxCount)*consumequeue.UnitSize) / consumequeue.UnitSize
 	fileEnd := g.queue.NextFile(g.at) // an answer does not cross consume queue files
 	if g.building {
@@ -169,12 +171,8 @@ func (g *get) run() error {
 	}
 	g.result.Status = GetOffsetFoundNull
 	g.result.NextBeginOffset = fileEnd
-	chunk := unitChunk
-	if g.query.TagFilter.MatchesAll() { // then the first units are mostly the answer
-		chunk = min(g.maxCount, unitChunk)
-	}
-	for more := true; more && budget > 0 && g.at < fileEnd; chunk = unitChunk {
-		n, err := g.queue.ReadAt(&g.clock, g.at, units[:min(budget, chunk, int(fileEnd-g.at))])
+	for more := true; more && budget > 0 && g.at < fileEnd; {
+		n, err := g.queue.ReadAt(&g.clock, g.at, units[:min(budget, g.chunk(), int(fileEnd-g.at))])
 		if err != nil && len(g.result.Messages) == 0 { // the log has the messages: the next Open makes the units again
 			g.result.NextBeginOffset = g.at
 			return err
@@ -184,6 +182,7 @@ func (g *get) run() error {
 		}
 		budget -= n
 		if more, err = g.read(units[:n]); err == nil {
+			more = more && len(g.result.Messages) < g.maxCount // without a look at the next units
 			continue
 		}
 		if len(g.result.Messages) > 0 {
@@ -197,6 +196,16 @@ func (g *get) run() error {
 		g.end()
 	}
 	return nil
+}
+
+// chunk is how many units are read next: where all up to here led to a message, those
+// that follow are mostly the rest of the answer, so no more than are still wanted.
+func (g *get) chunk() int {
+	n := len(g.result.Messages)
+	if g.query.TagFilter.MatchesAll() && int(g.at-g.query.Offset) == n {
+		return min(g.maxCount-n, unitChunk)
+	}
+	return unitChunk
 }
 
 // end says what the answer is, and that it goes on at g.at.

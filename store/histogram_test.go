@@ -216,7 +216,7 @@ func BenchmarkUntimed(b *testing.B) {
 	})
 	b.Run("get", func(b *testing.B) {
 		for range b.N {
-			func() { defer s.measures.get.since(s.beginGet()) }()
+			func() { defer s.measures.get.since(beginGet()) }()
 		}
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"runtime/debug"
 	"slices"
 
 	"github.com/pocketmq/pocketmq/indexfile"
@@ -83,9 +84,14 @@ func (s *DefaultMessageStore) QueryMessage(ctx context.Context, q KeyQuery) (*Qu
 	if h, ok := s.index.files.Newest(); ok {
 		r.IndexedTimestamp, r.IndexedOffset = h.EndTimestamp, h.EndLogOffset
 	}
-	err := s.index.files.Query(q.Topic, q.Key, q.MaxNum, q.Begin, q.End, func(off message.LogOffset) bool {
-		return ctx.Err() == nil && s.answers(off, &q, r)
+	k := keyQuery{store: s, result: r}
+	err := s.index.files.Query(indexfile.Query{
+		Topic: q.Topic, Key: q.Key, MaxNum: q.MaxNum, Begin: q.Begin, End: q.End,
+		Touch: k.touch,
+		Take:  func(off message.LogOffset) bool { return ctx.Err() == nil && k.take(off, &q) },
+		Now:   &k.clock,
 	})
+	k.unpin()
 	if ctx.Err() != nil || s.closed.Load() {
 		r.Release()
 		return nil, errors.Join(ctx.Err(), s.checkOpen())
@@ -99,34 +105,95 @@ func newQueryResult() *QueryMessageResult {
 	return r
 }
 
-// answers adds the record at off to r if it is one that q asks for.
-func (s *DefaultMessageStore) answers(off message.LogOffset, q *KeyQuery, r *QueryMessageResult) bool {
-	at, there := slices.BinarySearch(r.offsets, off)
-	if there || off >= s.log.Visible() {
+// keyQuery is one QueryMessage under way. The query is not in it: compilers would take
+// its strings for something that stays with the result.
+type keyQuery struct {
+	store   *DefaultMessageStore
+	result  *QueryMessageResult
+	file    *segment.File // last one pinned
+	kept    bool          // that pin is the result's
+	clock   segment.Clock
+	touched byte // see touch
+}
+
+// touchedRecord is how much of a candidate is touched, in bytes: all of most records
+// with a small body, and what tells the rest of others where it is.
+const touchedRecord = 512
+
+// touch loads a byte of each of a record's first lines, and waits for none of them:
+// the processor fetches them while the index is searched for more.
+func (k *keyQuery) touch(off message.LogOffset) {
+	visible := k.store.log.Visible()
+	if off >= visible || !k.pin(off) {
+		return
+	}
+	var fault error // take meets it
+	defer k.file.Catch(debug.SetPanicOnFault(true), &fault)
+	k.store.log.MakeResident(k.file, off, touchedRecord, &k.clock)
+	base := message.LogOffset(k.file.Base())
+	sum := byte(0)
+	record := k.file.Bytes()[off-base : min(off+touchedRecord, visible, message.LogOffset(k.file.End()))-base]
+	for p := 0; p < len(record); p += cacheLine {
+		sum += record[p]
+	}
+	k.touched = sum // so that nothing is left out
+}
+
+// take adds the record at off to the result if it is one that q asks for.
+func (k *keyQuery) take(off message.LogOffset, q *KeyQuery) bool {
+	at, there := slices.BinarySearch(k.result.offsets, off)
+	if there || off >= k.store.log.Visible() || !k.pin(off) {
 		return false
 	}
-	f := s.log.Acquire(off)
+	v, wanted := k.read(off, q)
+	if wanted {
+		k.add(at, off, v)
+	}
+	return wanted
+}
+
+// read reads the record at off, which is not wanted if there is no sound one.
+func (k *keyQuery) read(off message.LogOffset, q *KeyQuery) (v message.View, wanted bool) {
+	var err error
+	defer k.file.Catch(debug.SetPanicOnFault(true), &err)
+	k.store.log.Warm(k.file, off, &k.clock)
+	v, err = k.store.log.ReadGuarded(k.file, off, false)
+	if err != nil {
+		return v, false
+	}
+	stored := v.StoreTimestamp()
+	return v, q.Begin <= stored && stored <= q.End && string(v.Topic()) == q.Topic && indexfile.HasKey(v, q.Key)
+}
+
+// add makes v message at.
+func (k *keyQuery) add(at int, off message.LogOffset, v message.View) {
+	r := k.result
+	r.offsets = slices.Insert(r.offsets, at, off)
+	r.Messages = slices.Insert(r.Messages, at, v)
+	r.Bytes += v.Size()
+	if !k.kept {
+		r.pins, k.kept = append(r.pins, k.file), true
+	}
+}
+
+// pin makes k.file the log file that holds off, false if it is gone.
+func (k *keyQuery) pin(off message.LogOffset) bool {
+	if k.file != nil && int64(off) >= k.file.Base() && int64(off) < k.file.End() {
+		return true
+	}
+	f := k.store.log.Acquire(off)
 	if f == nil {
 		return false
 	}
-	wanted := false
-	err := s.log.View(f, off, func(v message.View) {
-		stored := v.StoreTimestamp()
-		if wanted = q.Begin <= stored && stored <= q.End && string(v.Topic()) == q.Topic && indexfile.HasKey(v, q.Key); wanted {
-			r.add(at, off, v, f)
-		}
-	})
-	if err != nil || !wanted {
-		f.Unpin()
-		return false
-	}
+	k.unpin()
+	k.file, k.kept = f, false
 	return true
 }
 
-// add makes v message at, and takes over a pin.
-func (r *QueryMessageResult) add(at int, off message.LogOffset, v message.View, f *segment.File) {
-	r.offsets = slices.Insert(r.offsets, at, off)
-	r.Messages = slices.Insert(r.Messages, at, v)
-	r.pins = append(r.pins, f)
-	r.Bytes += v.Size()
+// unpin lets go of k.file, if the result has nothing in it.
+func (k *keyQuery) unpin() {
+	if k.file != nil && !k.kept {
+		k.file.Unpin()
+	}
+	k.file = nil
 }

@@ -42,8 +42,8 @@ type Stats struct {
 	// writing what a sync takes along; SyncP99 is what 99 % of them stay within.
 	SyncLatency Histogram[time.Duration]
 	SyncP99     time.Duration
-	// GetLatency is how long GetMessage took, whatever its answer: of one of 64
-	// calls.
+	// GetLatency is how long GetMessage took, whatever its answer: of about one of
+	// 64 calls.
 	GetLatency Histogram[time.Duration]
 	// DispatchLatency is the time from a message's store timestamp until it could
 	// be read from its queue: a value for each run of up to 128 messages that

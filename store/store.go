@@ -198,7 +198,7 @@ func (s *DefaultMessageStore) openFiles() error {
 		FileMode: s.cfg.FileMode, DirMode: s.cfg.DirMode, Cache: cache,
 		Staged: s.cfg.Flush == FlushSync, SyncTimeout: s.cfg.FlushTimeout, MaxDirty: s.cfg.MaxDirtyBytes, WantFlush: s.flushSoon,
 		AppendCRC: s.cfg.AppendPropertyCRC, Now: s.cfg.Now, StoreHost: s.host, DelayLevels: levels, Damaged: s.damaged,
-		Permit: s.permitFile, Rolled: func() { kick(s.rolledKick) }, Synced: s.logSynced,
+		Permit: s.permitFile, Rolled: func() { kick(s.rolledKick) }, Visible: func() { s.dispatcher.Notify() }, Synced: s.logSynced,
 	}
 	s.log, err = commitlog.Open(logCfg)
 	if errors.Is(err, segment.ErrUnknownSize) {

@@ -8,12 +8,18 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // AheadConfig says how far the space before a writer is kept ready.
 type AheadConfig struct {
 	Window   int64 // most bytes to keep ready before the writer; at least one page. A slow writer gets less
 	Populate bool  // also map its pages, writable, for writers that store through the mapping
+
+	// Lead, if not 0, is for a writer that syncs all the time: what it writes in such a time is kept ready, at least Least
+	// and at most Window. The next sync after a step writes its zeros, too, and has metadata to change.
+	Lead  time.Duration
+	Least int64
 
 	// Permit, if not nil, is asked before each new file, by the goroutine that would make it. Its error is that of the
 	// attempt: one that matches ErrNoSpace stands for a full disk.
@@ -41,6 +47,7 @@ type Ahead struct {
 	mu      sync.Mutex
 	waiting []waiter // who needs least comes first
 
+	pace     pace       // owned by the goroutine
 	span     int64      // owned by the goroutine: how much is kept ready now, up to cfg.Window
 	warm     int64      // owned by the goroutine: populated up to here
 	renewed  int64      // owned by the goroutine: the writer's position at the last renewal
@@ -67,7 +74,7 @@ type waiter struct {
 func (s *Files) StartAhead(pos int64, cfg AheadConfig) *Ahead {
 	cfg.Window = max(cfg.Window, pageSize())
 	a := &Ahead{
-		files: s, cfg: cfg, warm: pos, renewed: pos, span: min(minSpan, cfg.Window),
+		files: s, cfg: cfg, warm: pos, renewed: pos, span: min(minSpan, cfg.Window), pace: pace{pos, time.Now()},
 		kick: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{}),
 	}
 	a.pos.Store(pos)
@@ -91,8 +98,17 @@ const minSpan = 64 << 10
 
 // Advance tells the writer's new position. It costs two atomic operations as long as half a window is ready.
 func (a *Ahead) Advance(pos int64) {
-	a.pos.Store(pos)
-	if pos >= a.low.Load() {
+	a.Move(pos)
+	a.Look()
+}
+
+// Move is Advance for a writer that knows a better moment for the goroutine to work, and calls Look then. Wait has it work
+// at once.
+func (a *Ahead) Move(pos int64) { a.pos.Store(pos) }
+
+// Look has the goroutine work if less than half a window is ready.
+func (a *Ahead) Look() {
+	if a.pos.Load() >= a.low.Load() {
 		a.nudge()
 	}
 }
@@ -176,9 +192,15 @@ func (a *Ahead) attempt() {
 }
 
 // measure fits span to the writer: it doubles each time the writer uses half of it up or waits, and after a sync it is
-// what was written since the one before.
+// what was written since the one before. With a Lead it is what the writer writes in that time.
 func (a *Ahead) measure() {
 	pos := a.pos.Load()
+	if a.cfg.Lead > 0 {
+		if n, ok := a.pace.within(a.cfg.Lead, pos, time.Now()); ok {
+			a.span = min(max(n, a.cfg.Least), a.cfg.Window)
+		}
+		return
+	}
 	if pos >= a.low.Load() || a.awaited() {
 		a.span = min(2*a.span, a.cfg.Window)
 		a.slow = false

@@ -124,6 +124,9 @@ func (f *File) Sync() error {
 		return f.failure(f.list.cache.together.sync(f.left.Load()))
 	}
 	f.dirty.Store(false) // before: what is stored from here on may need another one
+	if f.list.derived {
+		_ = f.view.Drop(0, f.list.size) // else it only takes longer
+	}
 	return f.failure(f.handle.Sync())
 }
 
