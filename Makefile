@@ -75,7 +75,7 @@ race: ## the tests under the race detector
 
 .PHONY: single
 single: ## the core packages on one processor
-	GOMAXPROCS=1 $(GO) test -count=1 $(CORE_PKGS)
+	GOMAXPROCS=1 $(GO) test -count=1 -timeout 20m $(CORE_PKGS)
 
 .PHONY: slow
 slow: ## the slower suites (build tag slow), with all the others
@@ -116,7 +116,7 @@ report-peers: ## the report of what bench-peers has measured
 
 .PHONY: test-peers
 test-peers: peers-java ## every peer with a thousand messages, and killed
-	cd bench/peers && $(GO) test -count=1 -timeout 5m ./...
+	cd bench/peers && $(GO) test -count=1 -timeout 20m ./...
 
 .PHONY: cover
 cover: ## test coverage, the total on the last line

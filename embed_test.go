@@ -74,7 +74,10 @@ func open(t *testing.T, cfg pocketmq.Config) *pocketmq.Node {
 }
 
 func smallStore(flush store.FlushMode) store.Config {
-	return store.Config{Flush: flush, SegmentSize: 1 << 20, ConsumeQueueFileSize: 500 * 20, MaxBodySize: 256 << 10}
+	return store.Config{
+		Flush: flush, FlushTimeout: 10 * time.Minute, // for a busy machine
+		SegmentSize: 1 << 20, ConsumeQueueFileSize: 500 * 20, MaxBodySize: 256 << 10,
+	}
 }
 
 // TestEmbed is an application's life: topics, messages with tags over all
@@ -144,7 +147,7 @@ func body(i int) []byte {
 
 func receive(t *testing.T, consumer *mq.Consumer, n int) []*pocketmq.MessageExt {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	var got []*pocketmq.MessageExt
 	for len(got) < n {

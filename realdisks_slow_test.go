@@ -163,7 +163,7 @@ func ballast(t *testing.T, dir string) (remove func()) {
 }
 
 // pair is a node with a disk that will be ill and one that stays well, and a
-// sender.
+// sender that avoids what fails, not what is slow: on a busy machine both are.
 type pair struct {
 	node      *pocketmq.Node
 	producer  *pocketmq.Producer
@@ -183,7 +183,11 @@ func openPair(t *testing.T, d *loopDisk, flush store.FlushMode, cfg mq.ProducerC
 	disks := w.node.Disks()
 	w.ill, w.well = disks[0].Broker.Name(), disks[1].Broker.Name()
 	require.NoError(t, w.node.CreateTopic(t.Context(), pocketmq.TopicConfig{Name: "t", ReadQueueNums: 2, WriteQueueNums: 2}))
-	cfg.Group, cfg.Faults.ProbeInterval = "senders", 50*time.Millisecond
+	cfg.Group = "senders"
+	cfg.Faults = mq.FaultPolicy{
+		LatencyMax: []time.Duration{time.Hour}, NotAvailable: []time.Duration{10 * time.Second}, Isolation: time.Hour,
+		ProbeInterval: 50 * time.Millisecond,
+	}
 	var err error
 	w.producer, err = w.node.NewProducer(cfg)
 	require.NoError(t, err)
@@ -334,7 +338,7 @@ func TestRealDisksOneFailing(t *testing.T) {
 func TestRealDisksOneFrozen(t *testing.T) {
 	needDisks(t)
 	d := newLoopDisk(t, t.TempDir(), 64)
-	w := openPair(t, d, store.FlushSync, mq.ProducerConfig{AttemptTimeout: 600 * time.Millisecond})
+	w := openPair(t, d, store.FlushSync, mq.ProducerConfig{AttemptTimeout: 3 * time.Second})
 	w.sendBoth(t)
 	for _, disk := range w.node.Disks() { // the dispatcher must not be at work when it freezes
 		require.NoError(t, disk.Store.WaitDispatched(t.Context(), disk.Store.MaxOffset()))

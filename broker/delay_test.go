@@ -24,6 +24,7 @@ import (
 func openDelayStore(t *testing.T, dir string, cfg store.Config) *store.DefaultMessageStore {
 	t.Helper()
 	cfg.SegmentSize, cfg.ConsumeQueueFileSize, cfg.MaxBodySize = 32<<10, 20*20, 8<<10
+	cfg.FlushTimeout = 10 * time.Minute // for a busy machine
 	s, err := store.Open(t.Context(), dir, cfg)
 	require.NoError(t, err)
 	t.Cleanup(func() { s.Close() })
@@ -208,10 +209,10 @@ func testDelaysAfterCrash(t *testing.T, mode store.FlushMode, same bool) {
 		send(t, b, "orders", 0, body(i), "DELAY", fmt.Sprint(1+i%2))
 		want[body(i)]++
 	}
-	require.Eventually(t, func() bool { return len(b.delays.kick) == 0 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return len(b.delays.kick) == 0 }, time.Minute, time.Millisecond)
 	clock.Add(6000)
 	b.delays.parked(1) // look at the clock
-	require.Eventually(t, func() bool { return s.MaxOffsetInQueue("orders", 0) == n }, 20*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return s.MaxOffsetInQueue("orders", 0) == n }, time.Minute, time.Millisecond)
 	require.NoError(t, b.Close())
 	require.NoError(t, s.Close())
 
@@ -223,9 +224,9 @@ func testDelaysAfterCrash(t *testing.T, mode store.FlushMode, same bool) {
 		states[delivered] = true
 		b := openBroker(t, Config{Store: s, Now: now})
 		if delivered == n { // then there is only this to do
-			require.Eventually(t, func() bool { return strings.Contains(delayFileText(t, s), "{1:4,2:4\n") }, 20*time.Second, time.Millisecond)
+			require.Eventually(t, func() bool { return strings.Contains(delayFileText(t, s), "{1:4,2:4\n") }, time.Minute, time.Millisecond)
 		}
-		require.Eventually(t, func() bool { return s.MaxOffsetInQueue("orders", 0) >= n }, 20*time.Second, time.Millisecond, "copy %d", i)
+		require.Eventually(t, func() bool { return s.MaxOffsetInQueue("orders", 0) >= n }, time.Minute, time.Millisecond, "copy %d", i)
 		require.NoError(t, b.Close())
 		got := map[string]int{}
 		for _, text := range bodies(t, s, "orders", 0) {

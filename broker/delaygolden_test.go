@@ -44,7 +44,7 @@ func TestRocketMQsDelays(t *testing.T) {
 	}
 
 	b := openBroker(t, Config{Store: s, Now: now})
-	require.Eventually(t, func() bool { return s.MaxOffsetInQueue("DelayTopic", 0) == 4 }, 20*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return s.MaxOffsetInQueue("DelayTopic", 0) == 4 }, time.Minute, time.Millisecond)
 	require.NoError(t, b.Close())
 	require.Contains(t, delayFileText(t, s), "{1:12,3:1\n")
 	require.NoError(t, s.WaitDispatched(t.Context(), s.MaxOffset()))

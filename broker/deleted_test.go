@@ -329,6 +329,8 @@ func TestDeleteAndCreateConcurrently(t *testing.T) {
 	createTopic(t, b, "orders", 1)
 	ctx, stop := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer stop() // also when the test has failed
 	for range 2 {
 		wg.Go(func() {
 			for ctx.Err() == nil {

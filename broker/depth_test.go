@@ -207,6 +207,8 @@ func TestMaxDepthWhileConsuming(t *testing.T) {
 	}
 	var stop atomic.Bool
 	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer stop.Store(true) // also when the test has failed
 	for range 4 {
 		wg.Go(func() {
 			for !stop.Load() {
@@ -225,8 +227,6 @@ func TestMaxDepthWhileConsuming(t *testing.T) {
 			commit(committed)
 		}
 	}
-	stop.Store(true)
-	wg.Wait()
 }
 
 // TestMaxDepthCostsNothing counts allocations of what each send does for the limit.

@@ -41,7 +41,7 @@ func TestOffsetsAreSaved(t *testing.T) {
 	b := openBroker(t, Config{OffsetPersistInterval: 20 * time.Millisecond})
 	createTopic(t, b, "orders", 2)
 	update(t, b, 1, 3, false)
-	require.Eventually(t, func() bool { return readOffsets(t, b) == fmt.Sprintf(oneOffset, 3) }, 5*time.Second, time.Millisecond, "by the interval")
+	require.Eventually(t, func() bool { return readOffsets(t, b) == fmt.Sprintf(oneOffset, 3) }, time.Minute, time.Millisecond, "by the interval")
 
 	require.NoError(t, b.Close())
 	b = openBroker(t, Config{Store: b.store, OffsetPersistInterval: time.Hour})
@@ -84,7 +84,7 @@ func TestOffsetsNotSaved(t *testing.T) {
 	})
 	require.ErrorIs(t, err, protocol.SystemError)
 	repair()
-	require.Eventually(t, func() bool { return readOffsets(t, b) == fmt.Sprintf(oneOffset, 3) }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return readOffsets(t, b) == fmt.Sprintf(oneOffset, 3) }, time.Minute, time.Millisecond)
 }
 
 func TestOffsetsStayInTheQueue(t *testing.T) {

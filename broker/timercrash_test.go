@@ -97,7 +97,7 @@ func testTimersAfterCrash(t *testing.T, mode store.FlushMode, same bool) {
 	require.NoError(t, reschedule(t, b, fmt.Sprint("k", later), now().Add(2*time.Second)))
 	clock.Add(2000)
 	b.timers.wake()
-	require.Eventually(t, func() bool { return s.MaxOffsetInQueue("orders", 0) == n-1 }, 20*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return s.MaxOffsetInQueue("orders", 0) == n-1 }, time.Minute, time.Millisecond)
 	require.NoError(t, b.Close())
 	require.NoError(t, s.Close())
 	require.Len(t, taken.dirs, 2*(n+1))
@@ -134,7 +134,7 @@ func waitForAll(t *testing.T, b *Broker) {
 		b.timers.mu.Lock()
 		defer b.timers.mu.Unlock()
 		return b.timers.state.index.len() == 0
-	}, 20*time.Second, time.Millisecond)
+	}, time.Minute, time.Millisecond)
 }
 
 // TestRollsAfterCrash: a message that was put further on comes once, with and
@@ -162,8 +162,8 @@ func TestRollsAfterCrash(t *testing.T) {
 	for range 2 {
 		end := s.MaxOffsetInQueue(message.TimerTopic, 0)
 		b.timers.heldBack(s.MaxOffset())
-		require.Eventually(t, func() bool { return s.MaxOffsetInQueue(message.TimerTopic, 0) == end+n }, 20*time.Second, time.Millisecond)
-		require.Eventually(t, func() bool { return len(waiting(t, b)) == n }, 20*time.Second, time.Millisecond, "pages of a list that moves")
+		require.Eventually(t, func() bool { return s.MaxOffsetInQueue(message.TimerTopic, 0) == end+n }, time.Minute, time.Millisecond)
+		require.Eventually(t, func() bool { return len(waiting(t, b)) == n }, time.Minute, time.Millisecond, "pages of a list that moves")
 	}
 	require.NoError(t, taken.take(t.Context(), s))
 	require.NoError(t, b.Close())

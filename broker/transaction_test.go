@@ -293,7 +293,7 @@ func TestHalfMessagesAndDelays(t *testing.T) {
 		require.False(t, ok, m.Properties)
 		require.True(t, m.SysFlag.Queued())
 	}
-	require.Eventually(t, func() bool { return len(bodies(t, b.store, "%RETRY%readers", 0)) == 2 }, 20*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return len(bodies(t, b.store, "%RETRY%readers", 0)) == 2 }, time.Minute, 10*time.Millisecond)
 }
 
 // TestTransactionTopicsAreNotConsumed, also when RocketMQ has put them into the

@@ -125,8 +125,17 @@ func (f *following) message() message.Message {
 	return m
 }
 
+// room syncs what is staged before it is so much that an append waits for a sync:
+// nobody else does one.
+func (f *following) room() {
+	if n := len(f.ends); n > 0 && f.ends[n-1]-f.log.Visible() > groupMax/2 {
+		require.NoError(f.t, f.log.Flush())
+	}
+}
+
 func (f *following) append(n int) {
 	for range n {
+		f.room()
 		m := &message.MessageExt{Message: f.message(), QueueID: 3}
 		if f.rnd.IntN(10) == 0 {
 			m.SysFlag = message.TransactionPrepared
@@ -138,6 +147,7 @@ func (f *following) append(n int) {
 }
 
 func (f *following) batch() {
+	f.room()
 	in := message.MessageExtBatch{}
 	in.Topic = "batch"
 	for range 1 + f.rnd.IntN(20) {
@@ -308,6 +318,7 @@ func TestFollowerBesideAWriter(t *testing.T) {
 		l, f := followed(t, cfg, maxOutline+8<<10)
 		var written atomic.Bool
 		var others sync.WaitGroup
+		defer others.Wait() // also when the test has failed
 		others.Go(func() {
 			defer written.Store(true)
 			appendNumbered(t, l, total)

@@ -44,12 +44,18 @@ func TestGoingThroughAColdLogMeetsNoMajorFault(t *testing.T) {
 			runtime.LockOSThread()
 			defer runtime.UnlockOSThread()
 			l := load(t, cfg)
-			if !cool(t, l, cfg.Dir) {
-				t.Skip("this file system keeps its files in memory")
+			for attempt := 1; ; attempt++ { // the kernel takes pages back as it likes, those of this program too
+				if !cool(t, l, cfg.Dir) {
+					t.Skip("this file system keeps its files in memory")
+				}
+				before := majorFaults(t)
+				require.NoError(t, c.read(l))
+				faults := majorFaults(t) - before
+				if faults == 0 {
+					return
+				}
+				require.Less(t, attempt, 5, "%d major faults", faults)
 			}
-			before := majorFaults(t)
-			require.NoError(t, c.read(l))
-			require.Equal(t, before, majorFaults(t))
 		})
 	}
 }

@@ -563,11 +563,12 @@ func TestReadersWhileOneWriterAppends(t *testing.T) {
 	q := queue(t, cfg)
 	const total = 3000
 	var readers sync.WaitGroup
+	defer readers.Wait() // also when the test has failed
 	for i := range 3 {
 		readers.Go(func() {
 			var buf [16]Unit
 			next := message.QueueOffset(0)
-			for next < total {
+			for next < total && !t.Failed() {
 				n, err := q.Read(next, buf[:1+(i+int(next))%16])
 				require.NoError(t, err)
 				for j := range n {
@@ -582,7 +583,7 @@ func TestReadersWhileOneWriterAppends(t *testing.T) {
 		})
 	}
 	readers.Go(func() {
-		for q.Max() < total {
+		for q.Max() < total && !t.Failed() {
 			require.NoError(t, q.Flush())
 			runtime.Gosched()
 		}

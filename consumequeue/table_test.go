@@ -265,9 +265,10 @@ func TestFindWhileQueuesAreMade(t *testing.T) {
 	table := open(t, config(t))
 	const topics = 50
 	var readers sync.WaitGroup
+	defer readers.Wait() // also when the test has failed
 	for range 2 {
 		readers.Go(func() {
-			for find(t, table, fmt.Sprint("T", topics-1), 0) == nil {
+			for find(t, table, fmt.Sprint("T", topics-1), 0) == nil && !t.Failed() {
 				for _, q := range all(t, table) {
 					n, err := q.Read(0, make([]Unit, 2))
 					require.NoError(t, err)

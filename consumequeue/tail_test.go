@@ -212,6 +212,8 @@ func TestReadersSeeEachUnitAtOnce(t *testing.T) {
 	}
 	var stop atomic.Bool
 	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer stop.Store(true) // also when the test has failed
 	for w := range uint64(3) {
 		wg.Go(func() {
 			r := rand.New(rand.NewPCG(w, 1))

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -42,7 +43,7 @@ func open(t *testing.T, dir string, flush store.FlushMode) *store.DefaultMessage
 	t.Helper()
 	now.Store(1_700_000_000_000)
 	s, err := store.Open(t.Context(), dir, store.Config{
-		Flush: flush, SegmentSize: segmentSize, ConsumeQueueFileSize: queueUnits * 20, NoIndex: true,
+		Flush: flush, FlushTimeout: 10 * time.Minute, SegmentSize: segmentSize, ConsumeQueueFileSize: queueUnits * 20, NoIndex: true,
 		Now: func() time.Time { return time.UnixMilli(now.Load()) },
 	})
 	require.NoError(t, err)
@@ -344,14 +345,15 @@ func TestVerifyLiveStore(t *testing.T) {
 			dir := t.TempDir()
 			s := open(t, dir, flush)
 			ctx, cancel := context.WithCancel(t.Context())
-			done := make(chan int)
-			go func() {
-				n := 0
+			var n int // how many were put
+			var writer sync.WaitGroup
+			defer writer.Wait()
+			defer cancel() // also when the test has failed
+			writer.Go(func() {
 				for ; ctx.Err() == nil && n < 5000; n += 10 {
 					put(t, s, n, n+10)
 				}
-				done <- n
-			}()
+			})
 			var last inspect.Summary
 			for range 30 {
 				sum, err := inspect.Verify(t.Context(), dir, func(f inspect.Finding) { t.Error(f) })
@@ -364,7 +366,7 @@ func TestVerifyLiveStore(t *testing.T) {
 				require.GreaterOrEqual(t, info.Log.End, last.LogEnd)
 			}
 			cancel()
-			n := <-done
+			writer.Wait()
 			require.NoError(t, s.Close())
 			sum, found := verify(t, dir)
 			require.Empty(t, found)

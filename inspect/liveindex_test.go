@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -43,20 +44,21 @@ func TestVerifyLiveIndex(t *testing.T) {
 	x, err := indexfile.Open(indexfile.Config{Dir: filepath.Join(dir, "index"), Slots: slots, Entries: entries})
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan int)
-	go func() {
-		n := 0
+	var n int // how many were put
+	var writer sync.WaitGroup
+	defer writer.Wait()
+	defer cancel() // also when the test has failed
+	writer.Go(func() {
 		for ; n < 20 || ctx.Err() == nil && n < 3000; n += 10 {
 			indexed(t, s, x, n, n+10)
 		}
-		done <- n
-	}()
+	})
 	for range 20 {
 		_, err := inspect.Verify(t.Context(), dir, func(f inspect.Finding) { t.Error(f) })
 		require.NoError(t, err)
 	}
 	cancel()
-	n := <-done
+	writer.Wait()
 	require.NoError(t, x.Close())
 	require.NoError(t, s.Close())
 	sum, found := verify(t, dir)

@@ -296,6 +296,11 @@ func tellOfCopies(t *testing.T, s side, all []*directory) {
 	t.Helper()
 	paths := make(map[*directory]string)
 	for _, d := range all {
+		if s == rocket {
+			if err := d.undoTorn(); err != nil {
+				t.Fatal(err)
+			}
+		}
 		paths[d] = d.path
 		d.copies++
 		d.path = fmt.Sprintf("%s-%d", d.path, d.copies)

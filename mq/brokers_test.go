@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -60,52 +61,54 @@ func (w *town) producer(t *testing.T, cfg ProducerConfig) *Producer {
 
 // TestFullAndSlowBrokers sends through a broker without room, a slow one and a
 // healthy one. Every message is kept, and but for the first ones all go to the
-// healthy broker.
+// healthy broker. The clock is the test's own: only the slow one is slow by it.
 func TestFullAndSlowBrokers(t *testing.T) {
-	w := openTown(t, map[string]store.Config{"full": {MaxBytes: 4 << 20}, "slow": {}, "well": {}})
-	slow := &flaky{refuses: errors.New("slow"), fail: func(ctx context.Context) error {
-		select { // longer than any attempt may take
-		case <-ctx.Done():
-			return &protocol.Error{Code: protocol.SystemError, Err: ctx.Err()}
-		case <-time.After(time.Minute):
-			return errors.New("nobody stopped waiting")
+	synctest.Test(t, func(t *testing.T) {
+		w := openTown(t, map[string]store.Config{"full": {MaxBytes: 4 << 20}, "slow": {}, "well": {}})
+		slow := &flaky{refuses: errors.New("slow"), fail: func(ctx context.Context) error {
+			select { // longer than any attempt may take
+			case <-ctx.Done():
+				return &protocol.Error{Code: protocol.SystemError, Err: ctx.Err()}
+			case <-time.After(time.Minute):
+				return errors.New("nobody stopped waiting")
+			}
+		}}
+		w.before["slow"] = func(b protocol.Broker) protocol.Broker { slow.Broker = b; return slow }
+		p := w.producer(t, ProducerConfig{AttemptTimeout: time.Second, Faults: FaultPolicy{
+			LatencyMax: []time.Duration{time.Hour}, NotAvailable: []time.Duration{time.Hour},
+			Isolation: time.Hour, MaxNotAvailable: time.Hour, ProbeInterval: time.Millisecond,
+		}})
+
+		fill := protocol.MessageQueue{Topic: "t", BrokerName: "full"}
+		var err error
+		for err == nil {
+			_, err = p.SendToQueue(t.Context(), text(t, "t", string(make([]byte, 60_000))), fill)
 		}
-	}}
-	w.before["slow"] = func(b protocol.Broker) protocol.Broker { slow.Broker = b; return slow }
-	p := w.producer(t, ProducerConfig{AttemptTimeout: time.Second, Faults: FaultPolicy{ // one that no slow machine meets
-		LatencyMax: []time.Duration{time.Hour}, NotAvailable: []time.Duration{time.Hour},
-		Isolation: time.Hour, MaxNotAvailable: time.Hour, ProbeInterval: time.Millisecond,
-	}})
-
-	fill := protocol.MessageQueue{Topic: "t", BrokerName: "full"}
-	var err error
-	for err == nil {
-		_, err = p.SendToQueue(t.Context(), text(t, "t", string(make([]byte, 60_000))), fill)
-	}
-	require.ErrorIs(t, err, message.ErrDiskFull)
-	require.Equal(t, protocol.ServiceNotAvailable, CodeOf(err))
-	full, err := w.names.Connect(t.Context(), protocol.BrokerData{Name: "full"})
-	require.NoError(t, err)
-	err = full.Writable(t.Context())
-	require.ErrorIs(t, err, message.ErrDiskFull)
-	require.ErrorIs(t, err, protocol.ServiceNotAvailable)
-
-	attempts := 0
-	const messages = 200
-	for range messages {
-		r, err := p.Send(t.Context(), text(t, "t", string(make([]byte, 30_000))))
+		require.ErrorIs(t, err, message.ErrDiskFull)
+		require.Equal(t, protocol.ServiceNotAvailable, CodeOf(err))
+		full, err := w.names.Connect(t.Context(), protocol.BrokerData{Name: "full"})
 		require.NoError(t, err)
-		require.Equal(t, "well", r.Queue.BrokerName)
-		attempts += r.Attempts
-	}
-	require.LessOrEqual(t, attempts, messages+1, "the slow one was met once, the full one was known")
-	require.EqualValues(t, 1, slow.sends.Load())
-	require.NoError(t, w.stores["well"].WaitDispatched(t.Context(), w.stores["well"].MaxOffset()))
-	var stored int64
-	for _, q := range w.stores["well"].Queues() {
-		stored += int64(q.MaxOffset)
-	}
-	require.EqualValues(t, messages, stored, "each once")
+		err = full.Writable(t.Context())
+		require.ErrorIs(t, err, message.ErrDiskFull)
+		require.ErrorIs(t, err, protocol.ServiceNotAvailable)
+
+		attempts := 0
+		const messages = 200
+		for range messages {
+			r, err := p.Send(t.Context(), text(t, "t", string(make([]byte, 30_000))))
+			require.NoError(t, err)
+			require.Equal(t, "well", r.Queue.BrokerName)
+			attempts += r.Attempts
+		}
+		require.LessOrEqual(t, attempts, messages+1, "the slow one was met once, the full one was known")
+		require.EqualValues(t, 1, slow.sends.Load())
+		require.NoError(t, w.stores["well"].WaitDispatched(t.Context(), w.stores["well"].MaxOffset()))
+		var stored int64
+		for _, q := range w.stores["well"].Queues() {
+			stored += int64(q.MaxOffset)
+		}
+		require.EqualValues(t, messages, stored, "each once")
+	})
 }
 
 // TestWritable is the broker's answer in each state.

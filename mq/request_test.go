@@ -11,6 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -66,43 +67,45 @@ func (w *town) producerOf(t *testing.T, cfg ProducerConfig) *Producer {
 
 // TestRequest asks in all ways that wait.
 func TestRequest(t *testing.T) {
-	w := office(t)
-	wait := w.clerk(t, 4)
-	p := w.producer(t, ProducerConfig{Now: func() time.Time { return time.UnixMilli(1234) }})
-	ctx := soon(t)
-	q := protocol.MessageQueue{Topic: "t", BrokerName: "desk", QueueID: 1}
-	m := text(t, "t", "plain", "TAGS", "red")
-	before := *m
-	for name, ask := range map[string]func() (*message.MessageExt, error){
-		"plain": func() (*message.MessageExt, error) { return p.Request(ctx, m) },
-		"queue": func() (*message.MessageExt, error) { return p.RequestToQueue(ctx, text(t, "t", "queue"), q) },
-		"selected": func() (*message.MessageExt, error) {
-			return p.RequestSelected(ctx, text(t, "t", "selected"), SelectByKey, "k")
-		},
-		"no deadline": func() (*message.MessageExt, error) {
-			return p.Request(context.WithoutCancel(ctx), text(t, "t", "no deadline"))
-		},
-	} {
-		reply, err := ask()
-		require.NoError(t, err, name)
-		require.Equal(t, "re: "+name, string(reply.Body))
-		require.Equal(t, "DefaultCluster_REPLY_TOPIC", reply.Topic)
-		require.Equal(t, "desk", reply.BrokerName)
-		get := func(name string) string { v, _ := reply.Properties.Get(name); return v }
-		require.Equal(t, "reply", get("MSG_TYPE"))
-		require.Equal(t, "1234", get("ARRIVE_TIME"))
-		require.NotEmpty(t, get("PUSH_REPLY_TIME"))
-		require.NotEmpty(t, get("UNIQ_KEY"))
-		require.Equal(t, p.instance.key.id, get("REPLY_TO_CLIENT"))
-		require.Regexp(t, `^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`, get("CORRELATION_ID"))
-		ttl, err := strconv.Atoi(get("TTL"))
-		require.NoError(t, err)
-		require.Positive(t, ttl)
-		require.LessOrEqual(t, ttl, 20_000, "milliseconds until the deadline")
-	}
-	wait()
-	require.Equal(t, before, *m, "the caller's message is not modified")
-	require.Empty(t, p.instance.requests.byID)
+	synctest.Test(t, func(t *testing.T) {
+		w := office(t)
+		wait := w.clerk(t, 4)
+		p := w.producer(t, ProducerConfig{Now: func() time.Time { return time.UnixMilli(1234) }})
+		ctx := soon(t)
+		q := protocol.MessageQueue{Topic: "t", BrokerName: "desk", QueueID: 1}
+		m := text(t, "t", "plain", "TAGS", "red")
+		before := *m
+		for name, ask := range map[string]func() (*message.MessageExt, error){
+			"plain": func() (*message.MessageExt, error) { return p.Request(ctx, m) },
+			"queue": func() (*message.MessageExt, error) { return p.RequestToQueue(ctx, text(t, "t", "queue"), q) },
+			"selected": func() (*message.MessageExt, error) {
+				return p.RequestSelected(ctx, text(t, "t", "selected"), SelectByKey, "k")
+			},
+			"no deadline": func() (*message.MessageExt, error) {
+				return p.Request(context.WithoutCancel(ctx), text(t, "t", "no deadline"))
+			},
+		} {
+			reply, err := ask()
+			require.NoError(t, err, name)
+			require.Equal(t, "re: "+name, string(reply.Body))
+			require.Equal(t, "DefaultCluster_REPLY_TOPIC", reply.Topic)
+			require.Equal(t, "desk", reply.BrokerName)
+			get := func(name string) string { v, _ := reply.Properties.Get(name); return v }
+			require.Equal(t, "reply", get("MSG_TYPE"))
+			require.Equal(t, "1234", get("ARRIVE_TIME"))
+			require.NotEmpty(t, get("PUSH_REPLY_TIME"))
+			require.NotEmpty(t, get("UNIQ_KEY"))
+			require.Equal(t, p.instance.key.id, get("REPLY_TO_CLIENT"))
+			require.Regexp(t, `^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`, get("CORRELATION_ID"))
+			ttl, err := strconv.Atoi(get("TTL"))
+			require.NoError(t, err)
+			require.Positive(t, ttl)
+			require.LessOrEqual(t, ttl, 60_000, "milliseconds until the deadline")
+		}
+		wait()
+		require.Equal(t, before, *m, "the caller's message is not modified")
+		require.Empty(t, p.instance.requests.byID)
+	})
 }
 
 // TestRequestAsync has many requests wait at once, and each get its own reply.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -103,30 +104,32 @@ func TestSlowTransport(t *testing.T) {
 
 // TestLateTransport is the same where a send does not wait for two seconds: it
 // goes elsewhere, and what was late is asked, not tried, until it answers again.
-// The time is real; no bound but a very generous one depends on it.
+// The clock is the test's own: it stands still while the brokers work, so that only the slow one is late.
 func TestLateTransport(t *testing.T) {
-	w, slow := slowTown(t)
-	p := w.producer(t, ProducerConfig{
-		AttemptTimeout: 100 * time.Millisecond,
-		Faults: FaultPolicy{
-			LatencyMax: []time.Duration{time.Hour}, NotAvailable: []time.Duration{time.Hour}, // no slow machine meets that
-			Isolation: time.Hour, MaxNotAvailable: time.Hour, ProbeInterval: 20 * time.Millisecond,
-		},
-	})
-	slow.delay.Store(int64(2 * time.Second))
-	met := 0
-	for range 200 {
-		r, err := p.Send(t.Context(), text(t, "t", "x"))
-		require.NoError(t, err)
-		require.Equal(t, "well", r.Queue.BrokerName)
-		if r.Attempts > 1 {
-			require.Equal(t, []string{"slow", "well"}, r.Tried, "within one retry")
-			met++
+	synctest.Test(t, func(t *testing.T) {
+		w, slow := slowTown(t)
+		p := w.producer(t, ProducerConfig{
+			AttemptTimeout: 100 * time.Millisecond,
+			Faults: FaultPolicy{
+				LatencyMax: []time.Duration{time.Hour}, NotAvailable: []time.Duration{time.Hour},
+				Isolation: time.Hour, MaxNotAvailable: time.Hour, ProbeInterval: 20 * time.Millisecond,
+			},
+		})
+		slow.delay.Store(int64(2 * time.Second))
+		met := 0
+		for range 200 {
+			r, err := p.Send(t.Context(), text(t, "t", "x"))
+			require.NoError(t, err)
+			require.Equal(t, "well", r.Queue.BrokerName)
+			if r.Attempts > 1 {
+				require.Equal(t, []string{"slow", "well"}, r.Tried, "within one retry")
+				met++
+			}
 		}
-	}
-	require.Equal(t, 1, met)
-	require.EqualValues(t, 1, slow.sends.Load())
-	slow.delay.Store(0)
-	require.Eventually(t, func() bool { return shares(t, p, 2)["slow"] > 0 }, time.Minute, time.Millisecond, "a probe ends its penalty")
-	require.Equal(t, map[string]int{"well": 20, "slow": 20}, shares(t, p, 40))
+		require.Equal(t, 1, met)
+		require.EqualValues(t, 1, slow.sends.Load())
+		slow.delay.Store(0)
+		require.Eventually(t, func() bool { return shares(t, p, 2)["slow"] > 0 }, time.Minute, time.Millisecond, "a probe ends its penalty")
+		require.Equal(t, map[string]int{"well": 20, "slow": 20}, shares(t, p, 40))
+	})
 }

@@ -29,7 +29,7 @@ func TestReadersSeeAllOfABatchOrNone(t *testing.T) {
 	for _, mode := range bothModes {
 		t.Run(mode.String(), func(t *testing.T) {
 			const n, writers, each = 7, 3, 200
-			cfg := Config{Flush: mode, SegmentSize: 64 << 10, MaxBodySize: 8 << 10, ConsumeQueueFileSize: 20 * 100}
+			cfg := Config{Flush: mode, FlushTimeout: patient, SegmentSize: 64 << 10, MaxBodySize: 8 << 10, ConsumeQueueFileSize: 20 * 100}
 			s := openStore(t, scratch(t), cfg)
 			stop := make(chan struct{})
 			var readers, wg sync.WaitGroup
@@ -96,7 +96,7 @@ func TestReadersSeeAllOfABatchOrNone(t *testing.T) {
 func TestBatchAndPowerLoss(t *testing.T) {
 	const n, size = 20, 1500
 	fs, dir := newCrashFS(t)
-	s := openStore(t, dir, withFS(Config{SegmentSize: 256 << 10, MaxBodySize: 64 << 10}, fs))
+	s := openStore(t, dir, withFS(Config{FlushTimeout: patient, SegmentSize: 256 << 10, MaxBodySize: 64 << 10}, fs))
 	put(t, s, "t", 0, "before")
 	var during *crashfs.Snapshot
 	fs.Hook(func(c crashfs.Call) (err error) {

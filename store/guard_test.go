@@ -106,6 +106,9 @@ func TestGuardAllocations(t *testing.T) {
 			}
 			warm(t, s, do)
 			n := mallocs(do)
+			for range 4 { // what others do, or what is done by the clock, is in some rounds
+				n = min(n, mallocs(do))
+			}
 			require.NoError(t, failed)
 			closeStore(t, s)
 			t.Logf("%.3f objects", n)

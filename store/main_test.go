@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
@@ -48,9 +49,13 @@ const (
 	testIndexEntries = 31
 )
 
+// patient is a FlushTimeout for tests that have nothing to do with it: a machine may
+// be so busy that a sync takes longer than the default.
+const patient = 10 * time.Minute
+
 func smallConfig(mode FlushMode) Config {
 	return Config{
-		Flush: mode, SegmentSize: testSegment, ConsumeQueueFileSize: testQueueFile,
+		Flush: mode, FlushTimeout: patient, SegmentSize: testSegment, ConsumeQueueFileSize: testQueueFile,
 		IndexSlots: testIndexSlots, IndexEntries: testIndexEntries,
 	}
 }

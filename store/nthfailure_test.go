@@ -61,7 +61,7 @@ func life(ctx context.Context, dir string, cfg Config, tr *truth) []error {
 
 // smallerConfig makes files roll every few messages of life.
 func smallerConfig(mode FlushMode) Config {
-	return Config{Flush: mode, SegmentSize: 8 << 10, ConsumeQueueFileSize: 60, IndexSlots: 3, IndexEntries: 4}
+	return Config{Flush: mode, FlushTimeout: patient, SegmentSize: 8 << 10, ConsumeQueueFileSize: 60, IndexSlots: 3, IndexEntries: 4}
 }
 
 // TestEveryOperationFailsOnce: whatever fails, the error says so, nothing
@@ -105,7 +105,7 @@ func everyOperationFails(t *testing.T, mode FlushMode, fail func(fs *crashfs.FS,
 		cfg := withFS(smallerConfig(mode), fs)
 		tr := newTruth()
 		fault := fail(fs, n)
-		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 		errs := life(ctx, dir, cfg, tr)
 		cancel()
 		fault.Stop()

@@ -38,7 +38,7 @@ func TestRecordsAtTheEndOfAFile(t *testing.T) {
 		for _, mode := range bothModes {
 			t.Run(fmt.Sprint(c.sizes, mode), func(t *testing.T) {
 				dir := scratch(t)
-				cfg := Config{Flush: mode, SegmentSize: file, ConsumeQueueFileSize: testQueueFile, IndexSlots: testIndexSlots, IndexEntries: testIndexEntries}
+				cfg := Config{Flush: mode, FlushTimeout: patient, SegmentSize: file, ConsumeQueueFileSize: testQueueFile, IndexSlots: testIndexSlots, IndexEntries: testIndexEntries}
 				s := openStore(t, dir, cfg)
 				for i, n := range c.sizes {
 					r, err := s.PutMessage(t.Context(), sized("t", n))

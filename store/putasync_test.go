@@ -350,7 +350,7 @@ func TestCallbackMayUseTheStore(t *testing.T) {
 func TestAsyncPutAllocatesOnce(t *testing.T) {
 	for _, mode := range bothModes {
 		t.Run(mode.String(), func(t *testing.T) {
-			s := openStore(t, scratch(t), Config{Flush: mode, SegmentSize: 16 << 20})
+			s := openStore(t, scratch(t), Config{Flush: mode, FlushTimeout: patient, SegmentSize: 16 << 20})
 			m := tagged("t", string(make([]byte, 1000)), "TagA")
 			ctx := t.Context()
 			var called atomic.Int64

@@ -43,6 +43,7 @@ func TestRetentionMatchesTheModel(t *testing.T) {
 			t.Run(name+" "+mode.String(), func(t *testing.T) {
 				r := &retentionRun{t: t, rand: rand.New(rand.NewPCG(seed, 1)), dir: scratch(t), cfg: cfg, seen: make(map[queueKey]message.QueueOffset)}
 				r.cfg.Flush, r.cfg.SegmentSize, r.cfg.ConsumeQueueFileSize, r.cfg.Now = mode, segment, 200, r.clock.now
+				r.cfg.FlushTimeout = patient
 				r.cfg.NoIndex = true // the limits leave no room for one
 				r.clock.ms.Store(1_700_000_000_000)
 				for i := range r.consumed {

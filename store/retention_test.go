@@ -158,7 +158,7 @@ var tinyBody = strings.Repeat("b", 1800)
 func tinyConfig(mode FlushMode) (Config, *clock, *fakeDisk) {
 	c, d := &clock{}, &fakeDisk{}
 	c.ms.Store(time.Date(2024, 5, 1, 12, 0, 0, 0, time.Local).UnixMilli())
-	return Config{Flush: mode, SegmentSize: tinySegment, ConsumeQueueFileSize: 100, NoIndex: true, Now: c.now, space: d.space}, c, d
+	return Config{Flush: mode, FlushTimeout: patient, SegmentSize: tinySegment, ConsumeQueueFileSize: 100, NoIndex: true, Now: c.now, space: d.space}, c, d
 }
 
 // putTiny puts n messages, two of which fill a file.
@@ -661,6 +661,8 @@ func TestReadersAmidRemoval(t *testing.T) {
 	done := make(chan struct{})
 	var wg sync.WaitGroup
 	var lookups atomic.Int64
+	stop := sync.OnceFunc(func() { close(done); wg.Wait() })
+	defer stop() // also when the test has failed
 	for r := range 4 {
 		wg.Go(func() {
 			for i := r; ; i += 7 {
@@ -685,8 +687,7 @@ func TestReadersAmidRemoval(t *testing.T) {
 		_, err := s.RemoveBefore(t.Context(), (i+1)<<10)
 		require.NoError(t, err)
 	}
-	close(done)
-	wg.Wait()
+	stop()
 	require.EqualValues(t, s.log.Active(), s.MinOffset())
 	for i, v := range held.Messages {
 		require.Equal(t, fmt.Sprintf("body%04d", i), string(v.Body()[:8]))

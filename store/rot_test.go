@@ -33,7 +33,7 @@ const rotQueues = 2
 
 func newRotten(t *testing.T) *rotten {
 	t.Helper()
-	r := &rotten{dir: scratch(t), cfg: Config{SegmentSize: 1024, ConsumeQueueFileSize: 80, IndexSlots: 4, IndexEntries: 12}}
+	r := &rotten{dir: scratch(t), cfg: Config{FlushTimeout: patient, SegmentSize: 1024, ConsumeQueueFileSize: 80, IndexSlots: 4, IndexEntries: 12}}
 	s := openStore(t, r.dir, r.cfg)
 	for i := range 14 {
 		m := tagged("topic", fmt.Sprintf("the body %02d", i), "TagA")

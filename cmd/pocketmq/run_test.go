@@ -503,7 +503,7 @@ func TestSendInterrupted(t *testing.T) {
 	require.Eventually(t, func() bool { // what was read is sent without waiting for more
 		info, err := inspect.Info(dir)
 		return err == nil && len(info.Topics) == 1 && info.Topics[0].Queues[0].Max == 2
-	}, 10*time.Second, 5*time.Millisecond)
+	}, time.Minute, 5*time.Millisecond)
 	cancel()
 	require.Equal(t, exitInterrupted, <-done)
 	require.NoError(t, typing.Close()) // ends the goroutine that reads
@@ -542,9 +542,9 @@ func TestTailFollow(t *testing.T) {
 	want := ""
 	for i := range 3 {
 		line := fmt.Sprintf("line %d\n", i)
-		require.Eventually(t, func() bool { return pocketmqIn(t, line, "send", dir).code == exitOK }, 10*time.Second, time.Millisecond)
+		require.Eventually(t, func() bool { return pocketmqIn(t, line, "send", dir).code == exitOK }, time.Minute, time.Millisecond)
 		want += line
-		require.Eventually(t, func() bool { return out.String() == want }, 10*time.Second, 5*time.Millisecond)
+		require.Eventually(t, func() bool { return out.String() == want }, time.Minute, 5*time.Millisecond)
 	}
 	cancel()
 	require.Equal(t, exitOK, <-done)

@@ -133,7 +133,7 @@ func (d *demo) send(ctx context.Context, n int) error {
 	return nil
 }
 
-// sendUntilUsed sends until a disk has got one more message.
+// sendUntilUsed sends now and then until a disk has got one more message.
 func (d *demo) sendUntilUsed(ctx context.Context, i int) error {
 	disk := d.node.Disks()[i]
 	for before, sent := disk.Store.MaxOffset(), 0; disk.Store.MaxOffset() == before; sent++ {
@@ -143,6 +143,7 @@ func (d *demo) sendUntilUsed(ctx context.Context, i int) error {
 		if err := d.send(ctx, 1); err != nil {
 			return err
 		}
+		time.Sleep(time.Millisecond)
 	}
 	return nil
 }

@@ -24,6 +24,8 @@ func TestReadersNeverSeeAnotherFile(t *testing.T) {
 	var stop atomic.Bool
 	var reads atomic.Int64
 	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer stop.Store(true) // also when the test has failed: nobody may meet a list that its end has closed
 	for range 4 {
 		wg.Go(func() {
 			for !stop.Load() {

@@ -62,14 +62,19 @@ func TestMakeResidentReadsWithoutAFault(t *testing.T) {
 	after, _ := threadUse(t)
 	require.Greater(t, after, faults, "without it there are such faults, or this test shows nothing")
 
-	f = coldFile(t, size)
-	faults, blocks := threadUse(t)
-	require.Equal(t, int64(size), f.MakeResident(0, size, size, new(Clock)))
-	require.True(t, f.view.Resident(0, size))
-	touch(f, 0, size)
-	after, read := threadUse(t)
-	require.Equal(t, faults, after)
-	require.Greater(t, read, blocks)
+	for attempt := 1; ; attempt++ { // the kernel takes pages back as it likes, those of this program too
+		f = coldFile(t, size)
+		faults, blocks := threadUse(t)
+		require.Equal(t, int64(size), f.MakeResident(0, size, size, new(Clock)))
+		resident := f.view.Resident(0, size)
+		touch(f, 0, size)
+		after, read := threadUse(t)
+		require.Greater(t, read, blocks)
+		if resident && after == faults {
+			return
+		}
+		require.Less(t, attempt, 5, "resident: %t, %d major faults", resident, after-faults)
+	}
 }
 
 // TestMakeResidentKeepsToItsLimit, and says how far it went.
