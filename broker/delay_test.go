@@ -188,13 +188,7 @@ func testDelaysAfterCrash(t *testing.T, mode store.FlushMode, same bool) {
 		}
 		dir := filepath.Join(root, fmt.Sprint(len(copies)))
 		copies = append(copies, dir)
-		err := os.CopyFS(dir, os.DirFS(s.Dir()))
-		for errors.Is(err, fs.ErrNotExist) { // a file was renamed meanwhile
-			if err = os.RemoveAll(dir); err == nil {
-				err = os.CopyFS(dir, os.DirFS(s.Dir()))
-			}
-		}
-		if err != nil {
+		if err := copyOpen(dir, s.Dir()); err != nil {
 			t.Error(err)
 		}
 	}

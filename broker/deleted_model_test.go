@@ -74,7 +74,7 @@ func TestDeletedTopicsModel(t *testing.T) {
 		case op == 8: // stop, or kill
 			if rng.IntN(2) == 0 {
 				image := filepath.Join(t.TempDir(), "image")
-				require.NoError(t, os.CopyFS(image, os.DirFS(dir)))
+				require.NoError(t, copyOpen(image, dir))
 				dir = image
 			}
 			require.NoError(t, b.Close())

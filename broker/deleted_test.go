@@ -383,7 +383,7 @@ func TestDeletedTopicAfterKill(t *testing.T) {
 	killed := func() *Broker {
 		t.Helper()
 		image := filepath.Join(t.TempDir(), "image")
-		require.NoError(t, os.CopyFS(image, os.DirFS(dir)))
+		require.NoError(t, copyOpen(image, dir))
 		return openBroker(t, Config{Store: openStore(t, image)})
 	}
 	require.Equal(t, []string{"old"}, textsOf(t, killed(), "orders", 0))

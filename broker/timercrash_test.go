@@ -32,10 +32,15 @@ func (c *copies) take(ctx context.Context, s *store.DefaultMessageStore) error {
 	}
 	dir := filepath.Join(c.root, fmt.Sprint(len(c.dirs)))
 	c.dirs = append(c.dirs, dir)
-	err := os.CopyFS(dir, os.DirFS(s.Dir()))
+	return copyOpen(dir, s.Dir())
+}
+
+// copyOpen copies the directory of a store that is in use.
+func copyOpen(to, from string) error {
+	err := os.CopyFS(to, os.DirFS(from))
 	for errors.Is(err, fs.ErrNotExist) { // a file was renamed meanwhile
-		if err = os.RemoveAll(dir); err == nil {
-			err = os.CopyFS(dir, os.DirFS(s.Dir()))
+		if err = os.RemoveAll(to); err == nil {
+			err = os.CopyFS(to, os.DirFS(from))
 		}
 	}
 	return err
