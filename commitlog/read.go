@@ -75,12 +75,7 @@ func (l *Log) Warm(f *segment.File, off message.LogOffset, now *segment.Clock) {
 
 // warm extends resident, up to where f is in memory, so that it covers the whole
 // record at pos. The caller guards f.
-func (l *Log) warm(f *segment.File, pos, resident, end int64) int64 {
-	var now segment.Clock
-	return l.warmAt(&now, f, pos, resident, end)
-}
-
-func (l *Log) warmAt(now *segment.Clock, f *segment.File, pos, resident, end int64) int64 {
+func (l *Log) warm(f *segment.File, pos, resident, end int64, now *segment.Clock) int64 {
 	if pos+message.BlankSize > resident {
 		resident = l.makeResident(f, pos, warmStep, end, now)
 	}
@@ -96,7 +91,7 @@ func (l *Log) warmAt(now *segment.Clock, f *segment.File, pos, resident, end int
 
 // warmRecord brings the record at off into memory. The caller guards f.
 func (l *Log) warmRecord(f *segment.File, off message.LogOffset, end int64, now *segment.Clock) {
-	l.warmAt(now, f, int64(off), l.makeResident(f, int64(off), message.MinRecordSize, end, now), end)
+	l.warm(f, int64(off), l.makeResident(f, int64(off), message.MinRecordSize, end, now), end, now)
 }
 
 // warmStep is how much is looked at, and read, at once by who goes through the

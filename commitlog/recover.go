@@ -107,7 +107,7 @@ func (r *recovery) file(ctx context.Context, f *segment.File) (err error) {
 				return err
 			}
 		}
-		resident = r.log.warm(f, r.pos, resident, end)
+		resident = r.log.warm(f, r.pos, resident, end, new(segment.Clock))
 		v, kind, damage := message.ReadRecord(b[r.pos-f.Base():])
 		if kind == message.KindRecord && int64(v.LogOffset()) == r.pos {
 			if damage = v.Check(); damage == nil && r.pos >= int64(r.cfg.Trusted) && torn(b, r.pos-f.Base(), v) {

@@ -47,7 +47,7 @@ func (s *scan) file(f *segment.File) (err error) {
 	b := f.Bytes()[:end-f.Base()]
 	resident := s.pos
 	for s.pos < end {
-		resident = s.log.warm(f, s.pos, resident, end)
+		resident = s.log.warm(f, s.pos, resident, end, new(segment.Clock))
 		v, kind, damage := message.ReadRecord(b[s.pos-f.Base():])
 		switch {
 		case kind == message.KindRecord && int64(v.LogOffset()) == s.pos:

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/pocketmq/pocketmq/internal/recent"
 	"github.com/pocketmq/pocketmq/internal/segment"
 )
 
@@ -52,7 +53,7 @@ type Table struct {
 
 	damaged []damagedQueue // found by OpenTable, until ResetDamaged
 
-	recent recent
+	recent recent.Slots[Queue] // a queue never leaves its table
 
 	mu     sync.RWMutex
 	queues map[queueKey]*Queue
@@ -291,7 +292,7 @@ func usedUnits(f *segment.File) (int64, error) {
 // Find returns the queue, loaded, nil if there is none. Topic may be bytes that
 // are used by nobody after the call.
 func Find[T string | []byte](t *Table, topic T, id int32) (*Queue, error) {
-	slot := slotOf(&t.recent, topic, id)
+	slot := recent.Slot(&t.recent, topic, id)
 	if q := slot.Load(); q != nil && q.ID == id && q.Topic == string(topic) {
 		return q, q.Load()
 	}

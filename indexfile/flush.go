@@ -35,7 +35,7 @@ type target struct {
 // that runs this program, which may be in the middle of a query or a put.
 func (t *target) sync() error {
 	if view := t.view.Load(); view != nil {
-		_ = (*view).Drop(0, t.size()) // else it only takes longer
+		_ = (*view).Drop(0, t.size()) // an error only makes it slower
 	}
 	return t.handle.Sync()
 }

@@ -4,16 +4,16 @@ import (
 	"fmt"
 	"strings"
 	"sync"
-	"sync/atomic"
 
 	"github.com/pocketmq/pocketmq/commitlog"
+	"github.com/pocketmq/pocketmq/internal/recent"
 	"github.com/pocketmq/pocketmq/message"
 )
 
 // counters finds the counter that numbers a queue's messages: RocketMQ's
 // topicQueueTable. A topic that has a counter has passed message.CheckTopic.
 type counters struct {
-	recent [64]atomic.Pointer[namedCounter] // of the queues used last, by a weak hash; read without a lock
+	recent recent.Slots[namedCounter]
 
 	mu sync.RWMutex
 	m  map[queueKey]*namedCounter
@@ -33,18 +33,9 @@ type namedCounter struct {
 	counter commitlog.Counter
 }
 
-// slot is where a queue is remembered. Queues of one topic get slots of their own.
-func (c *counters) slot(topic string, id int32) *atomic.Pointer[namedCounter] {
-	h := uint(id) + uint(len(topic))*7
-	if topic != "" {
-		h += uint(topic[0])*31 + uint(topic[len(topic)-1])*13
-	}
-	return &c.recent[h%uint(len(c.recent))]
-}
-
 // find returns the queue's counter, nil if it has none.
 func (c *counters) find(topic string, id int32) *commitlog.Counter {
-	slot := c.slot(topic, id)
+	slot := recent.Slot(&c.recent, topic, id)
 	if n := slot.Load(); n != nil && n.id == id && n.topic == topic {
 		return &n.counter
 	}

@@ -125,7 +125,9 @@ func (f *File) Sync() error {
 	}
 	f.dirty.Store(false) // before: what is stored from here on may need another one
 	if f.list.derived {
-		_ = f.view.Drop(0, f.list.size) // else it only takes longer
+		// Else the sync write-protects mapped pages one by one, and interrupts each processor for it. The log, of which
+		// only a part is synced while another is written, drops that part by itself. An error only makes it slower.
+		_ = f.view.Drop(0, f.list.size)
 	}
 	return f.failure(f.handle.Sync())
 }
