@@ -29,9 +29,10 @@ var (
 	writers = []int{1, 2, 16, 64, 256}
 )
 
+// check stands in what is measured: Helper, which takes 300 ns, is for errors only.
 func check(b *testing.B, err error) {
-	b.Helper()
 	if err != nil {
+		b.Helper()
 		b.Fatal(err)
 	}
 }

@@ -3,6 +3,7 @@ package commitlog
 import (
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -54,15 +55,16 @@ func TestPermit(t *testing.T) {
 	bothModes(t, func(t *testing.T, staged bool) {
 		cfg := config(t, staged)
 		most := 3
-		var l *Log
+		var opened atomic.Pointer[Log] // files are made before start returns
 		refused := fmt.Errorf("not now: %w", segment.ErrNoSpace)
 		cfg.Permit = func() error {
-			if l.Files() >= most {
+			if l := opened.Load(); l != nil && l.Files() >= most {
 				return refused
 			}
 			return nil
 		}
-		l = start(t, cfg)
+		l := start(t, cfg)
+		opened.Store(l)
 		c := NewCounter(0)
 		for i := range 6 {
 			add(t, l, c, 500, byte('A'+i))

@@ -7,6 +7,7 @@ import (
 	"path"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -351,6 +352,9 @@ func TestStaleHandleIsNotForgotten(t *testing.T) {
 	bubble(t, smallConfig(FlushSync), func(t *testing.T, fs *crashfs.FS, s *DefaultMessageStore) {
 		before, err := filepath.Glob(filepath.Join(s.Dir(), "*", "*"))
 		require.NoError(t, err)
+		before = slices.DeleteFunc(before, func(path string) bool { // one that was made ahead may go
+			return filepath.Base(filepath.Dir(path)) == "commitlog" && filepath.Base(path) != "00000000000000000000"
+		})
 		require.Greater(t, len(before), 2)
 		fs.FailOn(crashfs.OpWriteAt, logFiles, 1, syscall.ESTALE)
 		_, err = s.PutMessage(t.Context(), inner("t", 0, "x"))
