@@ -216,7 +216,7 @@ func newFaultTable(policy FaultPolicy, now func() time.Time, inUse func(string) 
 func (t *faultTable) at(now time.Time) int64 { return int64(now.Sub(t.start)) }
 
 // healthOf finds or makes the health of a broker that a route names, and that b
-// connects to. One that failed and had gone from the routes is asked at once.
+// connects to.
 func (t *faultTable) healthOf(name string, b protocol.Broker) *brokerHealth {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -226,12 +226,6 @@ func (t *faultTable) healthOf(name string, b protocol.Broker) *brokerHealth {
 		t.brokers[name] = h
 	}
 	h.broker = b
-	if now := t.at(t.now()); h.gone && !h.available(now) {
-		h.probeAt = now
-		h.probed.Store(true)
-		t.probeSoon()
-	}
-	h.gone = false
 	return h
 }
 

@@ -412,6 +412,45 @@ func TestProbeEnds(t *testing.T) {
 	}
 }
 
+// TestProbeWaitsForTheRoute has a broker come back with the first of two topics,
+// and the name service take its time for the second one.
+func TestProbeWaitsForTheRoute(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, a, _ := flakyProducer(t, ProducerConfig{})
+		refusal := &protocol.Error{Code: protocol.ServiceNotAvailable, Err: message.ErrClosed}
+		a.set(failing(refusal), refusal)
+		require.Equal(t, 1, sendMany(t, p, 8))
+		names := p.routes.names.(*fakeNames)
+		names.route = func(string) (protocol.TopicRoute, error) { return routeOf(2, "b"), nil }
+		p.routes.outdated()
+		use := func() {
+			for _, topic := range []string{"t", "u"} {
+				_, err := p.Send(t.Context(), text(t, topic, "x"))
+				require.NoError(t, err)
+			}
+		}
+		use()
+		pass(8 * time.Second)
+		require.False(t, p.faults.probing)
+		probes := a.probes.Load()
+
+		a.set(nil, nil)
+		use()
+		asked := 0
+		names.route = func(string) (protocol.TopicRoute, error) {
+			if asked++; asked == 1 {
+				return routeOf(2, "a", "b"), nil
+			}
+			time.Sleep(time.Second)
+			return routeOf(2, "b"), nil
+		}
+		p.routes.refreshUsed(t.Context(), p.now())
+		pass(ms)
+		require.Equal(t, 2, asked)
+		require.EqualValues(t, probes+1, a.probes.Load())
+	})
+}
+
 // TestProbeOfOneThatCameBack: a broker that failed and left the routes is asked as
 // soon as a route names it again, whatever is left of its time.
 func TestProbeOfOneThatCameBack(t *testing.T) {

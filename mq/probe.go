@@ -34,6 +34,26 @@ func (t *faultTable) close() {
 	t.wg.Wait()
 }
 
+// askReturned has those brokers asked at once that failed, had gone from the
+// routes, and are in one again. That one has to be in use by now, for what no
+// route names is not asked.
+func (t *faultTable) askReturned(brokers []*brokerHealth) {
+	if len(brokers) == 0 {
+		return // there may be no table
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := t.at(t.now())
+	for _, h := range brokers {
+		if h.gone && !h.available(now) {
+			h.probeAt = now
+			h.probed.Store(true)
+			t.probeSoon()
+		}
+		h.gone = false
+	}
+}
+
 // probe asks brokers that failed whether they take messages again, until none
 // is left.
 func (t *faultTable) probe() {

@@ -118,6 +118,7 @@ func (c *routeCache) refresh(ctx context.Context, topic string, now time.Time) (
 	routes := maps.Clone(*c.routes.Load())
 	routes[topic] = r
 	c.routes.Store(&routes)
+	c.faults.askReturned(r.health)
 	return r, nil
 }
 
@@ -155,6 +156,9 @@ func (c *routeCache) refreshUsed(ctx context.Context, now time.Time) {
 		}
 	}
 	c.routes.Store(&routes)
+	for _, r := range asked {
+		c.faults.askReturned(r.health)
+	}
 }
 
 // ask makes the route that comes after old, which may be nil. When the name
