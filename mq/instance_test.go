@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -118,6 +119,62 @@ func TestUnnamedProducersAreClientsOfTheirOwn(t *testing.T) {
 	for _, id := range known.ids() {
 		require.Regexp(t, `^127\.0\.0\.1@\d+#\d+$`, id)
 	}
+}
+
+// slowToForget is a register that says when it is to forget a client, and then
+// waits.
+type slowToForget struct {
+	register
+
+	begun, end chan struct{}
+}
+
+func (r *slowToForget) UnregisterClient(ctx context.Context, id string) error {
+	close(r.begun)
+	<-r.end
+	return r.register.UnregisterClient(ctx, id)
+}
+
+// TestCloseWhileTheLastOneCloses: who leaves a client that is about to end is
+// known no more when its Close returns, no less than the last one.
+func TestCloseWhileTheLastOneCloses(t *testing.T) {
+	known := &slowToForget{register{clients: map[string][]string{}}, make(chan struct{}), make(chan struct{})}
+	names := &fakeNames{brokers: map[string]protocol.Broker{"a": known}}
+	list := func() ([]protocol.BrokerData, error) { return []protocol.BrokerData{{Name: "a"}}, nil }
+	names.list = list
+	cfg := ProducerConfig{
+		Group: "first", InstanceName: "shop", NameService: names, Connect: names.connect, RouteInterval: time.Hour,
+	}
+	first, err := NewProducer(cfg)
+	require.NoError(t, err)
+	cfg.Group = "last"
+	last, err := NewProducer(cfg)
+	require.NoError(t, err)
+	require.Equal(t, []string{"first", "last"}, known.groups("127.0.0.1@shop"))
+
+	leaving, closed := make(chan struct{}), make(chan error, 2)
+	names.list = func() ([]protocol.BrokerData, error) {
+		close(leaving)
+		<-known.begun
+		return list()
+	}
+	var left atomic.Bool
+	go func() {
+		err := first.Close()
+		left.Store(true)
+		closed <- err
+	}()
+	<-leaving
+	go func() { closed <- last.Close() }()
+	<-known.begun
+	for range 100_000 { // a chance to return too early
+		runtime.Gosched()
+	}
+	require.False(t, left.Load(), "the broker still knows it")
+	close(known.end)
+	require.NoError(t, <-closed)
+	require.NoError(t, <-closed)
+	require.Empty(t, known.groups("127.0.0.1@shop"))
 }
 
 // TestJoinAndLeaveAtOnce has one client end and begin again all the time. Whoever

@@ -135,13 +135,13 @@ func (p *presence) update(ctx context.Context) {
 	p.announce(ctx)
 }
 
-// close makes the brokers forget the client.
+// close makes the brokers forget the client. An update meanwhile ends after that.
 func (p *presence) close() error {
 	p.cancel()
 	p.wg.Wait()
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.closed = true
-	p.mu.Unlock()
 	id := p.request().ClientID
 	var errs []error
 	for name, known := range p.known {
