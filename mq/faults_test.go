@@ -287,6 +287,7 @@ type flaky struct {
 	mu      sync.Mutex
 	fail    func(context.Context) error // of a send; nil: none
 	refuses error                       // what Writable says
+	thinks  time.Duration               // before it does
 
 	sends, probes atomic.Int64
 }
@@ -317,8 +318,10 @@ func (b *flaky) SendMessage(ctx context.Context, req protocol.SendMessageRequest
 func (b *flaky) Writable(context.Context) error {
 	b.probes.Add(1)
 	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.refuses
+	refuses, thinks := b.refuses, b.thinks
+	b.mu.Unlock()
+	time.Sleep(thinks)
+	return refuses
 }
 
 // failing fails every send with err; nil fails none.
@@ -468,9 +471,11 @@ func TestProbeOfOneThatCameBack(t *testing.T) {
 		probes := a.probes.Load()
 
 		a.set(nil, nil)
+		a.thinks = ms
 		names.route = func(string) (protocol.TopicRoute, error) { return routeOf(2, "a", "b"), nil }
 		p.routes.outdated()
-		require.Zero(t, sendMany(t, p, 1), "it is not asked yet")
+		require.Zero(t, sendMany(t, p, 1), "it has not answered yet")
+		require.EqualValues(t, 1, a.sends.Load())
 		pass(ms)
 		require.EqualValues(t, probes+1, a.probes.Load())
 		require.Zero(t, sendMany(t, p, 20))
