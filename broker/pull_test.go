@@ -3,6 +3,7 @@ package broker
 import (
 	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -96,46 +97,54 @@ func pullWaiting(ctx context.Context, b *Broker, req protocol.PullMessageRequest
 // TestPullWaits begins a pull before there is anything, and sends what it must
 // pass over first.
 func TestPullWaits(t *testing.T) {
-	b := openBroker(t, Config{})
-	createTopic(t, b, "orders", 2)
-	waiting := pullWaiting(t.Context(), b, protocol.PullMessageRequest{TagExpression: "red", Suspend: time.Minute})
-	send(t, b, "orders", 1, "other queue", "TAGS", "red")
-	send(t, b, "orders", 0, "other tag", "TAGS", "green")
-	select {
-	case p := <-waiting:
-		t.Fatalf("answered %+v", p)
-	case <-time.After(30 * time.Millisecond):
-	}
-	send(t, b, "orders", 0, "it", "TAGS", "red")
-	p := <-waiting
-	require.NoError(t, p.err)
-	require.Equal(t, protocol.Success, p.resp.Code)
-	require.Equal(t, []string{"it"}, p.bodies)
-	require.EqualValues(t, 2, p.resp.NextBeginOffset)
+	inBubble(t, Config{}, func(t *testing.T, b *Broker) {
+		createTopic(t, b, "orders", 2)
+		waiting := pullWaiting(t.Context(), b, protocol.PullMessageRequest{TagExpression: "red", Suspend: time.Hour})
+		synctest.Wait()
+		send(t, b, "orders", 1, "other queue", "TAGS", "red")
+		send(t, b, "orders", 0, "other tag", "TAGS", "green")
+		after(time.Minute)
+		require.Empty(t, waiting)
+		send(t, b, "orders", 0, "it", "TAGS", "red")
+		synctest.Wait()
+		require.Len(t, waiting, 1)
+		p := <-waiting
+		require.NoError(t, p.err)
+		require.Equal(t, protocol.Success, p.resp.Code)
+		require.Equal(t, []string{"it"}, p.bodies)
+		require.EqualValues(t, 2, p.resp.NextBeginOffset)
+	})
 }
 
+// TestPullEnds with the time that it may take, its context, and the broker.
 func TestPullEnds(t *testing.T) {
-	b := openBroker(t, Config{})
-	createTopic(t, b, "orders", 2)
+	inBubble(t, Config{}, func(t *testing.T, b *Broker) {
+		began := time.Now()
+		p := <-pullWaiting(t.Context(), b, protocol.PullMessageRequest{Suspend: 10 * time.Second})
+		require.NoError(t, p.err)
+		require.Equal(t, protocol.PullNotFound, p.resp.Code)
+		require.Equal(t, 10*time.Second, time.Since(began))
 
-	p := <-pullWaiting(t.Context(), b, protocol.PullMessageRequest{Suspend: 10 * time.Millisecond})
-	require.NoError(t, p.err)
-	require.Equal(t, protocol.PullNotFound, p.resp.Code)
+		send(t, b, "orders", 0, "x", "TAGS", "green")
+		began = time.Now()
+		p = <-pullWaiting(t.Context(), b, protocol.PullMessageRequest{TagExpression: "red", Suspend: 10 * time.Second})
+		require.NoError(t, p.err)
+		require.Equal(t, protocol.PullRetryImmediately, p.resp.Code)
+		require.EqualValues(t, 1, p.resp.NextBeginOffset, "what the filter refuses is not looked at again")
+		require.Equal(t, 10*time.Second, time.Since(began))
 
-	send(t, b, "orders", 0, "x", "TAGS", "green")
-	p = <-pullWaiting(t.Context(), b, protocol.PullMessageRequest{TagExpression: "red", Suspend: 10 * time.Millisecond})
-	require.NoError(t, p.err)
-	require.Equal(t, protocol.PullRetryImmediately, p.resp.Code)
-	require.EqualValues(t, 1, p.resp.NextBeginOffset, "what the filter refuses is not looked at again")
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		p = <-pullWaiting(ctx, b, protocol.PullMessageRequest{Offset: 1, Suspend: time.Minute})
+		require.ErrorIs(t, p.err, context.DeadlineExceeded)
+		require.Equal(t, 20*time.Second, time.Since(began))
 
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
-	defer cancel()
-	p = <-pullWaiting(ctx, b, protocol.PullMessageRequest{Offset: 1, Suspend: time.Minute})
-	require.ErrorIs(t, p.err, context.DeadlineExceeded)
-
-	waiting := pullWaiting(t.Context(), b, protocol.PullMessageRequest{Offset: 1, Suspend: time.Minute})
-	require.NoError(t, b.Close())
-	p = <-waiting
-	require.ErrorIs(t, p.err, message.ErrClosed)
-	require.ErrorIs(t, p.err, protocol.ServiceNotAvailable)
+		waiting := pullWaiting(t.Context(), b, protocol.PullMessageRequest{Offset: 1, Suspend: time.Hour})
+		after(time.Minute)
+		require.Empty(t, waiting)
+		require.NoError(t, b.Close())
+		p = <-waiting
+		require.ErrorIs(t, p.err, message.ErrClosed)
+		require.ErrorIs(t, p.err, protocol.ServiceNotAvailable)
+	})
 }

@@ -313,7 +313,7 @@ func TestTransactionTopicsAreNotConsumed(t *testing.T) {
 	require.ErrorIs(t, err, protocol.MessageIllegal)
 }
 
-// house is a broker in a synctest bubble.
+// inBubble has a broker with the topic orders in a synctest bubble.
 func inBubble(t *testing.T, cfg Config, f func(t *testing.T, b *Broker)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
