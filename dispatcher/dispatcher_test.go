@@ -387,6 +387,9 @@ func TestWaitersAreToldAsSoonAsTheirRecordIsThere(t *testing.T) {
 		told[n] = make(chan error, 1)
 		go func() { told[n] <- d.Wait(context.Background(), message.LogOffset(n+1)*recordSize) }()
 	}
+	for d.waiting.Load() < 3 { // who comes while the next record is under way is told after that
+		runtime.Gosched()
+	}
 	src.advance(d, src.total())
 	for n := range told { // the round is under way all the time
 		gate <- struct{}{}
