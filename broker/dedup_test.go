@@ -207,7 +207,7 @@ func TestDedupReadsTheMessage(t *testing.T) {
 // TestDedupConcurrently: of those who send one message at once, one stores it.
 func TestDedupConcurrently(t *testing.T) {
 	for _, mode := range []store.FlushMode{store.FlushSync, store.FlushAsync} {
-		s, err := store.Open(t.Context(), t.TempDir(), store.Config{Flush: mode, SegmentSize: 1 << 20, ConsumeQueueFileSize: 100 * 20})
+		s, err := store.Open(t.Context(), t.TempDir(), store.Config{Flush: mode, FlushTimeout: 10 * time.Minute, SegmentSize: 1 << 20, ConsumeQueueFileSize: 100 * 20})
 		require.NoError(t, err)
 		defer s.Close()
 		b := openBroker(t, Config{Store: s, Dedup: DedupWindow{Messages: 1000}})
@@ -274,7 +274,7 @@ func TestDedupWaitsForTheFirst(t *testing.T) {
 // TestDedupWaitsForTheSync: while the first one is not on disk, nobody hears that
 // it is kept.
 func TestDedupWaitsForTheSync(t *testing.T) {
-	s, err := store.Open(t.Context(), t.TempDir(), store.Config{Flush: store.FlushSync, SegmentSize: 1 << 20, ConsumeQueueFileSize: 100 * 20})
+	s, err := store.Open(t.Context(), t.TempDir(), store.Config{Flush: store.FlushSync, FlushTimeout: 10 * time.Minute, SegmentSize: 1 << 20, ConsumeQueueFileSize: 100 * 20})
 	require.NoError(t, err)
 	defer s.Close()
 	b := openBroker(t, Config{Store: s, Dedup: DedupWindow{Messages: 10}})

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -144,7 +145,7 @@ func TestMaxDepthOnDisk(t *testing.T) {
 func TestMaxDepthConcurrently(t *testing.T) {
 	for _, flush := range []store.FlushMode{store.FlushAsync, store.FlushSync} {
 		t.Run(flush.String(), func(t *testing.T) {
-			s, err := store.Open(t.Context(), t.TempDir(), store.Config{Flush: flush, SegmentSize: 1 << 20, ConsumeQueueFileSize: 100 * 20, MaxBodySize: 128 << 10})
+			s, err := store.Open(t.Context(), t.TempDir(), store.Config{Flush: flush, FlushTimeout: 10 * time.Minute, SegmentSize: 1 << 20, ConsumeQueueFileSize: 100 * 20, MaxBodySize: 128 << 10})
 			require.NoError(t, err)
 			t.Cleanup(func() { s.Close() })
 			b := openBroker(t, Config{Store: s})

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -67,7 +68,7 @@ func sumOf(b []byte) string {
 // appends: what it covers, the body's does not.
 func TestVerifyRecordChecksum(t *testing.T) {
 	dir := t.TempDir()
-	s, err := store.Open(t.Context(), dir, store.Config{SegmentSize: segmentSize, NoIndex: true, AppendPropertyCRC: true})
+	s, err := store.Open(t.Context(), dir, store.Config{FlushTimeout: 10 * time.Minute, SegmentSize: segmentSize, NoIndex: true, AppendPropertyCRC: true})
 	require.NoError(t, err)
 	var r []store.PutMessageResult
 	for range 3 {

@@ -167,7 +167,8 @@ func openAs(t *testing.T, dir string, config golden.Config, c *clock) *store.Def
 		maxBody = 0 // as much as a file holds
 	}
 	s, err := store.Open(t.Context(), dir, store.Config{
-		Flush: flush, SegmentSize: config.MappedFileSizeCommitLog, ConsumeQueueFileSize: config.MappedFileSizeConsumeQueue,
+		Flush: flush, FlushTimeout: 10 * time.Minute, // for a busy machine
+		SegmentSize: config.MappedFileSizeCommitLog, ConsumeQueueFileSize: config.MappedFileSizeConsumeQueue,
 		MaxBodySize: maxBody, IndexSlots: int32(config.MaxHashSlotNum), IndexEntries: int32(config.MaxIndexNum), Now: c.now,
 	})
 	if err != nil {
