@@ -68,16 +68,17 @@ func (l *Log) flushMapped() error {
 		return err
 	}
 	for at := from; at < end; at = l.fileEnd(at) {
+		to := min(end, l.fileEnd(at))
 		l.drop(at)
-		if err := l.files.Sync(at, min(end, l.fileEnd(at))); err != nil {
+		if err := l.files.Sync(at, to); err != nil {
 			return l.fail(err)
 		}
+		l.durable.Store(to) // who waits because too much is dirty goes on after each file
+		l.mu.Lock()
+		l.wake()
+		l.mu.Unlock()
 	}
-	l.durable.Store(end)
 	l.ahead.Renew()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.wake()
 	return nil
 }
 
