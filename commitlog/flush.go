@@ -67,15 +67,18 @@ func (l *Log) flushMapped() error {
 	if err := l.failure(); err != nil || from == end {
 		return err
 	}
-	l.drop(from, end)
-	if err := l.files.Sync(from, end); err != nil {
-		return l.fail(err)
+	for at := from; at < end; at = l.fileEnd(at) {
+		to := min(end, l.fileEnd(at))
+		l.drop(at)
+		if err := l.files.Sync(at, to); err != nil {
+			return l.fail(err)
+		}
+		l.durable.Store(to) // who waits because too much is dirty goes on after each file
+		l.mu.Lock()
+		l.wake()
+		l.mu.Unlock()
 	}
-	l.durable.Store(end)
 	l.ahead.Renew()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.wake()
 	return nil
 }
 
@@ -110,16 +113,13 @@ func (l *Log) wake() {
 	}
 }
 
-// drop takes the pages that were written in [from, to) out of the page tables,
-// which makes their sync a fifth cheaper. It is only advice: errors do not matter.
-func (l *Log) drop(from, to int64) {
-	for from < to {
-		end := min(to, l.fileEnd(from))
-		if f := l.files.Acquire(from); f != nil {
-			_ = f.Drop(from-f.Base(), end-from)
-			f.Unpin()
-		}
-		from = end
+// drop takes the pages of the file of from that are written by now, from there on, out
+// of the page tables. Else the sync that follows write-protects them one by one and
+// interrupts every processor for each. It is only advice: errors do not matter.
+func (l *Log) drop(from int64) {
+	if f := l.files.Acquire(from); f != nil {
+		_ = f.Drop(from-f.Base(), min(l.visible.Load(), f.End())-from)
+		f.Unpin()
 	}
 }
 

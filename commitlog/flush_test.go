@@ -239,3 +239,37 @@ func TestFlushWhileAppending(t *testing.T) {
 		require.Equal(t, want, scanned(t, start(t, cfg)))
 	})
 }
+
+// TestFlushGoesOnFileByFile: what is synced counts after each file, so who waits
+// because too much is dirty goes on then; of a flush that fails later nobody is told.
+func TestFlushGoesOnFileByFile(t *testing.T) {
+	fs := newFaultFS()
+	cfg := config(t, false)
+	cfg.FS, cfg.MaxDirty, cfg.WantFlush = fs, 3072, func() {}
+	cfg.Synced = func(s Sync) { t.Errorf("told of %+v", s) }
+	l := start(t, cfg)
+	c := NewCounter(0)
+	for i := range 6 {
+		add(t, l, c, 500, byte('A'+i))
+	}
+	reached, gate := make(chan struct{}), make(chan struct{})
+	second := pathOf(cfg, 1024)
+	fs.set(func(op, path string) error {
+		if op != "sync" || path != second {
+			return nil
+		}
+		close(reached)
+		<-gate
+		return errInjected
+	})
+	flushed := make(chan error, 1)
+	go func() { flushed <- l.Flush() }()
+	<-reached
+	require.EqualValues(t, 1024, l.Durable())
+	require.EqualValues(t, 3072, add(t, l, c, 500, 'G').LogOffset, "which was too much before")
+	close(gate)
+	require.ErrorIs(t, <-flushed, message.ErrFlush)
+	require.EqualValues(t, 1024, l.Durable())
+	_, err := l.Append(t.Context(), msg(500, 'H'), c)
+	require.ErrorIs(t, err, errInjected)
+}

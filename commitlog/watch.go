@@ -27,14 +27,18 @@ func (l *Log) flush() (s Sync, err error) {
 	} else {
 		err = l.flushMapped()
 	}
-	if s.To = l.Durable(); s.To == s.From {
+	if err != nil { // of several files some may be synced, but there is no later Sync to tell of the rest
+		s.To = s.From
 		return s, err
+	}
+	if s.To = l.Durable(); s.To == s.From {
+		return s, nil
 	}
 	s.Took = time.Since(began)
 	l.mu.Lock()
 	s.Messages, l.counted = l.taken-l.counted, l.taken
 	l.mu.Unlock()
-	return s, err
+	return s, nil
 }
 
 // take counts the messages that a sync takes along which begins now.

@@ -53,10 +53,11 @@ type Table struct {
 
 	damaged []damagedQueue // found by OpenTable, until ResetDamaged
 
-	recent recent.Slots[Queue] // a queue never leaves its table
+	recent recent.Slots[Queue] // that are loaded; a queue never leaves its table
 
 	mu     sync.RWMutex
 	queues map[queueKey]*Queue
+	topics recent.Names
 	closed atomic.Bool
 
 	markMu  sync.Mutex // guards what follows, but for kept
@@ -237,7 +238,9 @@ func (t *Table) open(topic string, id int32) (*Queue, error) {
 func (t *Table) add(q *Queue) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	q.Topic = t.topics.Of(q.Topic)
 	t.queues[queueKey{q.Topic, q.ID}] = q
+	t.recent.Grow(len(t.queues))
 }
 
 // findMax sets Max to what follows the last unit that is not zero.
@@ -294,7 +297,7 @@ func usedUnits(f *segment.File) (int64, error) {
 func Find[T string | []byte](t *Table, topic T, id int32) (*Queue, error) {
 	slot := recent.Slot(&t.recent, topic, id)
 	if q := slot.Load(); q != nil && q.ID == id && q.Topic == string(topic) {
-		return q, q.Load()
+		return q, nil
 	}
 	t.mu.RLock()
 	q := t.queues[queueKey{string(topic), id}]
@@ -302,8 +305,11 @@ func Find[T string | []byte](t *Table, topic T, id int32) (*Queue, error) {
 	if q == nil {
 		return nil, nil
 	}
+	if err := q.Load(); err != nil {
+		return q, err
+	}
 	slot.Store(q)
-	return q, q.Load()
+	return q, nil
 }
 
 // Lookup returns the queue, which may not be loaded, nil if there is none.

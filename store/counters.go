@@ -15,8 +15,9 @@ import (
 type counters struct {
 	recent recent.Slots[namedCounter]
 
-	mu sync.RWMutex
-	m  map[queueKey]*namedCounter
+	mu     sync.RWMutex
+	m      map[queueKey]*namedCounter
+	topics recent.Names
 
 	folds  bool              // the file system takes names that differ in case for one
 	folded map[string]string // topic, by its name in lower case; only where folds is set
@@ -76,12 +77,15 @@ func (c *counters) number(topic string, id int32, next message.QueueOffset) *com
 	if c.m == nil {
 		c.m = make(map[queueKey]*namedCounter)
 	}
-	k := queueKey{string([]byte(topic)), id} // a copy: the caller's string may be part of something large
-	if c.m[k] == nil {
-		c.m[k] = &namedCounter{k, *commitlog.NewCounter(next)}
+	k := queueKey{c.topics.Of(topic), id}
+	n := c.m[k]
+	if n == nil {
+		n = &namedCounter{k, *commitlog.NewCounter(next)}
+		c.m[k] = n
+		c.recent.Grow(len(c.m))
 	}
 	c.named(k.topic)
-	return &c.m[k].counter
+	return &n.counter
 }
 
 // named notes that a topic has a directory. The caller holds mu, or is Open.

@@ -161,7 +161,7 @@ func TestGuardFileOperations(t *testing.T) {
 		FlushSync:  {byPuts: 0, syncs: puts, others: puts + 20},
 	} {
 		t.Run(mode.String(), func(t *testing.T) {
-			bubble(t, guardConfig(mode, 1<<20), func(t *testing.T, fs *crashfs.FS, s *DefaultMessageStore) {
+			bubble(t, guardConfig(mode, 4<<20), func(t *testing.T, fs *crashfs.FS, s *DefaultMessageStore) { // the next file is not due
 				putGuarded := func() {
 					for range puts {
 						if _, err := s.PutMessage(t.Context(), guarded(100)); err != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -46,14 +45,8 @@ type Ahead struct {
 	renewed  int64      // owned by the goroutine: the writer's position at the last renewal
 	slow     bool       // owned by the goroutine: so little was written between two syncs that nothing is populated
 	held     []heldFile // owned by the goroutine, then by Close: from the writer's file on
+	making   *making    // owned by the goroutine, then by Close: nil when no file is being made
 	closeErr error      // owned by once
-}
-
-// heldFile is a file that is pinned so that the writer finds it mapped.
-type heldFile struct {
-	*File
-
-	made bool // by this Ahead
 }
 
 // waiter is one call of Wait. result has room for the answer, so a caller who left holds nobody up.
@@ -145,6 +138,7 @@ func (a *Ahead) Close() error {
 	a.once.Do(func() {
 		close(a.stop)
 		<-a.done
+		_ = a.takeNext() // its error is nobody's
 		a.closeErr = a.files.removeUnused(a)
 	})
 	return a.closeErr
@@ -294,77 +288,6 @@ func (f *File) fillCache(from, to int64) error {
 
 var zeroChunk [1 << 20]byte
 
-// makeNext makes the next file when the writer has passed the middle of its own: making it takes syncs, which can last
-// longer than the window does.
-func (a *Ahead) makeNext() error {
-	next, due := a.nextFile()
-	if next == 0 || a.pos.Load() < due {
-		return nil
-	}
-	_, err := a.fileFor(next)
-	return err
-}
-
-// nextFile returns the base of the file after the writer's, and the position at which it is due; 0 if it is there, or
-// if the writer's own is not.
-func (a *Ahead) nextFile() (base, due int64) {
-	pos, size := a.pos.Load(), a.files.size
-	base = pos - pos%size + size
-	if last := a.files.Last(); last == nil || last.End() != base {
-		return 0, 0
-	}
-	return base, base - size/2
-}
-
-// fileFor returns the file that holds off, making it if it is the next one. It is held until the writer has left it.
-func (a *Ahead) fileFor(off int64) (*File, error) {
-	a.letGo(a.pos.Load())
-	for _, f := range a.held {
-		if f.base <= off && off < f.End() {
-			return f.File, nil
-		}
-	}
-	made := false
-	f := a.files.Acquire(off)
-	if f == nil {
-		var err error
-		if f, err = a.makeFile(off - off%a.files.size); err != nil {
-			return nil, err
-		}
-		made = true
-	}
-	a.held = append(a.held, heldFile{f, made})
-	return f, nil
-}
-
-// makeFile makes the file at base, if that is permitted, and pins it.
-func (a *Ahead) makeFile(base int64) (*File, error) {
-	if a.cfg.Permit != nil {
-		if err := a.cfg.Permit(); err != nil {
-			return nil, err
-		}
-	}
-	f, err := a.files.Create(base)
-	if err != nil {
-		return nil, err
-	}
-	if !f.Pin() {
-		return nil, ErrClosed
-	}
-	return f, nil
-}
-
-// letGo unpins the files that end at or before pos, and those that can not be used, for another attempt.
-func (a *Ahead) letGo(pos int64) {
-	a.held = slices.DeleteFunc(a.held, func(f heldFile) bool {
-		if f.End() > pos && f.state.Load()&broken == 0 {
-			return false
-		}
-		f.Unpin()
-		return true
-	})
-}
-
 // populate makes the part of span that is not yet present in memory. Errors do not matter: a page that is not present
 // costs the writer a fault, in a block that exists.
 func (a *Ahead) populate() {
@@ -404,23 +327,4 @@ func (a *Ahead) aim(failed error) {
 	if a.pos.Load() >= low && failed == nil {
 		a.nudge() // the writer ran past it meanwhile and may not call again
 	}
-}
-
-// removeUnused removes the files that a made and whose first byte the writer did not reach, newest first.
-func (s *Files) removeUnused(a *Ahead) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.ahead == a {
-		s.ahead = nil
-	}
-	unused := make(map[*File]bool, len(a.held))
-	for _, f := range a.held {
-		unused[f.File] = f.made
-	}
-	a.letGo(math.MaxInt64)
-	removed, err := s.removeFrom(a.pos.Load(), func(f *File) bool { return unused[f] })
-	if err != nil || len(removed) == 0 {
-		return err
-	}
-	return s.syncDir()
 }
