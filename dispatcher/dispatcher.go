@@ -164,7 +164,8 @@ func (d *Dispatcher) wake() {
 }
 
 // Position is the end of what all sinks have completed. It lags behind what they
-// were given by at most 127 records, but not while anybody waits.
+// were given by at most 127 records; while somebody waits, by none but the one that
+// is under way.
 func (d *Dispatcher) Position() message.LogOffset { return message.LogOffset(d.position.Load()) }
 
 // Lag is the number of bytes that may be dispatched and are not yet.
