@@ -20,9 +20,9 @@ type AheadConfig struct {
 }
 
 // Ahead prepares space before one writer, in a goroutine of its own: it allocates blocks in steps, fills them with zeros,
-// so that a later sync need not change the file's metadata, and makes the next file when the window crosses the end of
-// the last one. The writer stays below Ready and calls Advance after each write; only when Ready is too low does it
-// Wait. The goroutine touches mappings through system calls only.
+// so that a later sync need not change the file's metadata, and has the next file made, in another goroutine, before the
+// window crosses the end of the last one. The writer stays below Ready and calls Advance after each write; only when Ready
+// is too low does it Wait. The goroutines touch mappings through system calls only.
 type Ahead struct {
 	files *Files
 	cfg   AheadConfig
