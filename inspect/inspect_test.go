@@ -356,7 +356,11 @@ func TestVerifyLiveStore(t *testing.T) {
 			})
 			var last inspect.Summary
 			for range 30 {
-				sum, err := inspect.Verify(t.Context(), dir, func(f inspect.Finding) { t.Error(f) })
+				sum, err := inspect.Verify(t.Context(), dir, func(f inspect.Finding) {
+					if f.Kind != inspect.LogTail || f.Severity != inspect.Note { // one write may be under way at both looks
+						t.Error(f)
+					}
+				})
 				require.NoError(t, err)
 				require.True(t, sum.Marked)
 				require.GreaterOrEqual(t, sum.LogEnd, last.LogEnd)

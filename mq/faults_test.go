@@ -415,17 +415,25 @@ func TestProbeEnds(t *testing.T) {
 	}
 }
 
+// lostBroker is a producer one of whose brokers failed, and leaves the routes with
+// the next send.
+func lostBroker(t *testing.T) (p *Producer, a *flaky, names *fakeNames) {
+	t.Helper()
+	p, a, _ = flakyProducer(t, ProducerConfig{})
+	refusal := &protocol.Error{Code: protocol.ServiceNotAvailable, Err: message.ErrClosed}
+	a.set(failing(refusal), refusal)
+	require.Equal(t, 1, sendMany(t, p, 8))
+	names = p.routes.names.(*fakeNames)
+	names.route = func(string) (protocol.TopicRoute, error) { return routeOf(2, "b"), nil }
+	p.routes.outdated()
+	return p, a, names
+}
+
 // TestProbeWaitsForTheRoute has a broker come back with the first of two topics,
 // and the name service take its time for the second one.
 func TestProbeWaitsForTheRoute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p, a, _ := flakyProducer(t, ProducerConfig{})
-		refusal := &protocol.Error{Code: protocol.ServiceNotAvailable, Err: message.ErrClosed}
-		a.set(failing(refusal), refusal)
-		require.Equal(t, 1, sendMany(t, p, 8))
-		names := p.routes.names.(*fakeNames)
-		names.route = func(string) (protocol.TopicRoute, error) { return routeOf(2, "b"), nil }
-		p.routes.outdated()
+		p, a, names := lostBroker(t)
 		use := func() {
 			for _, topic := range []string{"t", "u"} {
 				_, err := p.Send(t.Context(), text(t, topic, "x"))
@@ -458,13 +466,7 @@ func TestProbeWaitsForTheRoute(t *testing.T) {
 // soon as a route names it again, whatever is left of its time.
 func TestProbeOfOneThatCameBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p, a, _ := flakyProducer(t, ProducerConfig{})
-		refusal := &protocol.Error{Code: protocol.ServiceNotAvailable, Err: message.ErrClosed}
-		a.set(failing(refusal), refusal)
-		require.Equal(t, 1, sendMany(t, p, 8))
-		names := p.routes.names.(*fakeNames)
-		names.route = func(string) (protocol.TopicRoute, error) { return routeOf(2, "b"), nil }
-		p.routes.outdated()
+		p, a, names := lostBroker(t)
 		require.Zero(t, sendMany(t, p, 8))
 		pass(8 * time.Second)
 		require.False(t, p.faults.probing)

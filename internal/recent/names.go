@@ -1,5 +1,7 @@
 package recent
 
+import "strings"
+
 // Names has one copy of each name, so that names that are equal are most often the same
 // bytes, and these in the processor's cache. The zero value is ready. It is for one
 // goroutine at a time.
@@ -13,7 +15,7 @@ func (n *Names) Of(name string) string {
 	if n.m == nil {
 		n.m = make(map[string]string)
 	}
-	own := string([]byte(name))
+	own := strings.Clone(name)
 	n.m[own] = own
 	return own
 }

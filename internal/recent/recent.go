@@ -5,10 +5,12 @@ package recent
 import (
 	"math/bits"
 	"sync/atomic"
+
+	"github.com/cespare/xxhash/v2"
 )
 
-// Slots are what was found last of the queues that have it, by a weak hash of topic and
-// queue id; queues of one topic get slots of their own, as far as there are as many. Two
+// Slots are what was found last of the queues that have it, by a hash of the topic, and
+// the queue id; queues of one topic get slots of their own, as far as there are as many. Two
 // queues may share a slot: who loads one compares names. The zero value has one slot. It
 // may be used concurrently, but for Grow.
 type Slots[T any] struct {
@@ -42,25 +44,12 @@ func Slot[T any, S string | []byte](s *Slots[T], topic S, queueID int32) *atomic
 	if t == nil {
 		return &s.only
 	}
-	return &(*t)[int(hash(topic)+uint32(queueID))&(len(*t)-1)]
+	return &(*t)[(hash(topic)+uint64(queueID))&uint64(len(*t)-1)]
 }
 
-// hash mixes the first and the last eight bytes, in which most topics differ.
-func hash[S string | []byte](topic S) uint32 {
-	var first, last uint64
-	if n := len(topic); n >= 8 {
-		first, last = eight(topic, 0), eight(topic, n-8)
-	} else {
-		for i := range n {
-			first = first<<8 | uint64(topic[i])
-		}
+func hash[S string | []byte](topic S) uint64 {
+	if b, ok := any(topic).([]byte); ok {
+		return xxhash.Sum64(b)
 	}
-	high, low := bits.Mul64(first^0x9e3779b97f4a7c15, last^0xd1b54a32d192ed03) // to mix all bits
-	h := high ^ low
-	return uint32(h>>32) ^ uint32(h)
-}
-
-func eight[S string | []byte](b S, i int) uint64 {
-	return uint64(b[i]) | uint64(b[i+1])<<8 | uint64(b[i+2])<<16 | uint64(b[i+3])<<24 |
-		uint64(b[i+4])<<32 | uint64(b[i+5])<<40 | uint64(b[i+6])<<48 | uint64(b[i+7])<<56
+	return xxhash.Sum64String(string(topic))
 }

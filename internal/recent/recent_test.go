@@ -28,6 +28,9 @@ func TestSlots(t *testing.T) {
 			require.NotNil(t, Slot(&s, topic, id), "%q %d", topic, id)
 		}
 	}
+	require.Zero(t, testing.AllocsPerRun(100, func() { Slot(&s, "topic", 7) }))
+	topic := []byte("topic")
+	require.Zero(t, testing.AllocsPerRun(100, func() { Slot(&s, topic, 7) }))
 	n := 1
 	Slot(&s, "topic", 7).Store(&n)
 	s.Grow(most + 1)
